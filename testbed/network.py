@@ -77,7 +77,7 @@ class OpticalSwitch(Switch):
         return {}
 
     def launch(self, database):
-        """Start ovsdb-server and ovs-vswitchd; `configure` then waits for them.
+        """Start ovsdb-server; `configure` waits for it and goes on.
 
         Parameters
         ----------
@@ -87,7 +87,6 @@ class OpticalSwitch(Switch):
         os.makedirs(self.directory)
         shutil.copy(database, f"{self.directory}/conf.db")
         self._daemon("ovsdb-server", f"{self.directory}/conf.db", f"--remote=punix:{self.directory}/db.sock")
-        self._daemon("ovs-vswitchd", f"unix:{self.directory}/db.sock")
 
     def _daemon(self, program, *arguments):
         command = [program, *arguments, f"--unixctl={self.directory}/{program}.ctl",
@@ -102,19 +101,28 @@ class OpticalSwitch(Switch):
         return {**os.environ, "OVS_RUNDIR": self.directory, "OVS_LOGDIR": self.directory, "OVS_DBDIR": self.directory}
 
     def configure(self):
-        """Make the bridge and its ports in one transaction, and return the process that waits for it."""
+        """Start ovs-vswitchd, make the bridge and its ports in one transaction; return the process that waits for it."""
         self._await_database()
+        self._daemon("ovs-vswitchd", f"unix:{self.directory}/db.sock")
         ports = [(intf.name, number) for number, intf in sorted(self.intfs.items()) if number > 0]
-        command = ["ovs-vsctl", f"--db=unix:{self.directory}/db.sock", f"--timeout={_START_TIMEOUT_S}", "--retry",
-                   "init", "--", "add-br", self.name, "--", "set", "bridge", self.name, "datapath_type=netdev",
-                   "fail_mode=secure", "protocols=OpenFlow13", f"other-config:datapath-id={self.dpid}",
-                   "mcast_snooping_enable=false"]
+        command = self._vsctl(
+            "init", "--", "add-br", self.name, "--", "set", "bridge", self.name, "datapath_type=netdev",
+            "fail_mode=secure", "protocols=OpenFlow13", f"other-config:datapath-id={self.dpid}",
+            # In-band control would add hidden rules that forward what no permutation allows.
+            "other-config:disable-in-band=true")
         for name, number in ports:
             command += ["--", "add-port", self.name, name, "--", "set", "interface", name, f"ofport_request={number}"]
-        command += ["--", "--id=@c", "create", "controller", f'target="tcp:127.0.0.1:{OPENFLOW_PORT}"',
-                    "max_backoff=1000", "inactivity_probe=5000", "--", "set", "bridge", self.name, "controller=@c"]
         return subprocess.Popen(command, env=self.ovs_environment(), stdin=subprocess.DEVNULL,
                                 stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+    def connect(self, port=OPENFLOW_PORT):
+        """Have the switch connect to the controller that listens on a port of its own namespace's loopback."""
+        run(self._vsctl("--no-wait", "--id=@c", "create", "controller", f'target="tcp:127.0.0.1:{port}"',
+                        "max_backoff=1000", "inactivity_probe=5000", "connection_mode=out-of-band",
+                        "--", "set", "bridge", self.name, "controller=@c"), env=self.ovs_environment())
+
+    def _vsctl(self, *arguments):
+        return ["ovs-vsctl", f"--db=unix:{self.directory}/db.sock", f"--timeout={_START_TIMEOUT_S}", *arguments]
 
     def _await_database(self):
         """Wait for ovsdb-server's socket, since ovs-vsctl tries again only after a second."""
@@ -132,8 +140,8 @@ class OpticalSwitch(Switch):
         -------
         dict of str to int
         """
-        output = run(["ovs-vsctl", f"--db=unix:{self.directory}/db.sock", "--format=json", "--columns=name,ofport",
-                      "list", "interface"], env=self.ovs_environment())
+        output = run(self._vsctl("--format=json", "--columns=name,ofport", "list", "interface"),
+                     env=self.ovs_environment())
         return {name: port for name, port in json.loads(output)["data"]
                 if name != self.name and isinstance(port, int)}
 
