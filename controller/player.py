@@ -1,0 +1,106 @@
+"""Plays a schedule on switches: absolute deadlines from one epoch, one small message an event."""
+
+from dataclasses import dataclass
+
+from controller import circuits
+
+DARK, LIT, LOAD = "dark", "lit", "load"
+_XID_BASE = 0x5000_0000
+
+
+@dataclass(frozen=True)
+class Action:
+    """Something to write to a switch at an instant.
+
+    Parameters
+    ----------
+    planned_s : float
+        When the switch shall have changed, in seconds from the epoch.
+    send_s : float
+        When the message is written, in seconds from the epoch: ahead of `planned_s` by the compensation.
+    switch : int
+    kind : {'dark', 'lit', 'load'}
+    slot : int
+        Index of the slot that this prepares or begins; for the dark that ends a schedule, the number of slots.
+    data : bytes
+        Serialised OpenFlow messages.
+    """
+
+    planned_s: float
+    send_s: float
+    switch: int
+    kind: str
+    slot: int
+    data: bytes
+
+
+def plan_actions(schedule, protocol, lead_dark_s=0.0, lead_lit_s=0.0):
+    """All that has to be written to play a schedule, the first permutation of each switch included.
+
+    Parameters
+    ----------
+    schedule : Schedule
+    protocol : ProtocolDesc
+        OpenFlow 1.3.
+    lead_dark_s, lead_lit_s : float
+        How far ahead of its planned instant each message is sent, to make up for the switch's latency.
+
+    Returns
+    -------
+    prologue : list of Action
+        To be written before the epoch: the first permutation of each switch, loaded while all is dark.
+    actions : list of Action
+        Sorted by `send_s`. Slot k + 1 is loaded in the middle of slot k, into the table that is not lit.
+    """
+    dark = circuits.to_bytes([circuits.select(protocol, None)], _XID_BASE)
+    lit = {table: circuits.to_bytes([circuits.select(protocol, table)], _XID_BASE)
+           for table in circuits.PERMUTATION_TABLES}
+    prologue, actions = [], []
+    for h, slots in enumerate(schedule.switches):
+        windows = schedule.windows(h)
+        for k, (slot, window) in enumerate(zip(slots, windows)):
+            table = table_of(k)
+            loading = circuits.to_bytes(circuits.load(protocol, table, slot.permutation), _XID_BASE)
+            if k == 0:
+                prologue.append(Action(0.0, 0.0, h, LOAD, 0, loading))
+            else:
+                middle_s = (windows[k - 1].lit_s + windows[k - 1].end_s) / 2
+                actions.append(Action(middle_s, middle_s, h, LOAD, k, loading))
+            actions.append(Action(window.dark_s, window.dark_s - lead_dark_s, h, DARK, k, dark))
+            actions.append(Action(window.lit_s, window.lit_s - lead_lit_s, h, LIT, k, lit[table]))
+        if slots:
+            end_s = windows[-1].end_s
+            actions.append(Action(end_s, end_s - lead_dark_s, h, DARK, len(slots), dark))
+    return prologue, sorted(actions, key=lambda action: action.send_s)
+
+
+def table_of(slot):
+    """The permutation table that a slot is loaded into: they alternate."""
+    return circuits.PERMUTATION_TABLES[slot % 2]
+
+
+def play(actions, epoch_s, clock, write):
+    """Write each action at its instant.
+
+    Parameters
+    ----------
+    actions : list of Action
+        Sorted by `send_s`.
+    epoch_s : float
+        The epoch on the clock.
+    clock : object
+        `now()` and `sleep_until(t)`.
+    write : callable
+        `write(switch, data)` puts bytes on the switch's connection at once.
+
+    Returns
+    -------
+    list of float
+        When each was written, in seconds from the epoch.
+    """
+    written_s = []
+    for action in actions:
+        clock.sleep_until(epoch_s + action.send_s)
+        write(action.switch, action.data)
+        written_s.append(clock.now() - epoch_s)
+    return written_s
