@@ -1,0 +1,109 @@
+"""What a run is asked to do: the command line and the configuration file, checked before anything is started."""
+
+import difflib
+from typing import Annotated, Literal, Optional
+
+import pydantic
+import yaml
+
+from controller.scheduling.registry import SCHEDULERS
+from testbed.errors import UserError
+from testbed.units import parse_rate_bps, parse_time_s
+from topologies.parallel_ocs import MAX_SWITCHES
+
+MAX_HOSTS = 4096
+
+_Seconds = Annotated[float, pydantic.BeforeValidator(parse_time_s), pydantic.Field(gt=0)]
+_Rate = Annotated[float, pydantic.BeforeValidator(parse_rate_bps), pydantic.Field(gt=0)]
+
+
+class Settings(pydantic.BaseModel):
+    """All settings of a run, in base units. The names are those of the command line and of the configuration file."""
+
+    model_config = pydantic.ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    demand: str = "gpt"
+    hosts: Optional[Annotated[int, pydantic.Field(ge=2, le=MAX_HOSTS)]] = None
+    switches: Annotated[int, pydantic.Field(ge=1, le=MAX_SWITCHES)] = 2
+    delta: _Seconds = 0.020
+    period: _Seconds = 4.0
+    rate: _Rate = 10e6
+    scheduler: str = "spectra"
+    seed: Annotated[int, pydantic.Field(ge=0, lt=2**63)] = 0
+    out: Optional[str] = None
+    normalised: bool = False
+    ignore_diagonal: bool = False
+    framework: Literal["os-ken", "ryu"] = "os-ken"
+    dry_run: bool = False
+    json_only: Annotated[bool, pydantic.Field(alias="json")] = False
+    quiet: bool = False
+
+    @pydantic.field_validator("scheduler")
+    @classmethod
+    def _known(cls, name):
+        if name not in SCHEDULERS:
+            raise ValueError(f"unknown scheduler {name!r}{nearest(name, SCHEDULERS)}")
+        return name
+
+
+def nearest(name, known):
+    """`; did you mean 'x'?` for the most similar known name, else the list of all."""
+    close = difflib.get_close_matches(str(name), list(known), 1, 0.5)
+    return f"; did you mean {close[0]!r}?" if close else f"; known: {', '.join(known)}"
+
+
+def load(options, config=None):
+    """Settings from options given on the command line and a configuration file; the command line wins.
+
+    Parameters
+    ----------
+    options : dict
+        By setting name, only what was given.
+    config : str, optional
+        Path of a YAML file.
+
+    Returns
+    -------
+    Settings
+
+    Raises
+    ------
+    UserError
+        It names the option, or the file and key.
+    """
+    from_file = _read_config(config) if config is not None else {}
+    values = {**from_file, **options}
+    try:
+        return Settings.model_validate(values)
+    except pydantic.ValidationError as error:
+        first = error.errors()[0]
+        key = str(first["loc"][0])
+        message = first["msg"].removeprefix("Value error, ")
+        if first["type"] in ("greater_than", "greater_than_equal", "less_than", "less_than_equal") or (
+                first["type"].endswith("_parsing") or first["type"].endswith("_type")):
+            message = f"{first['input']!r}: {message[0].lower()}{message[1:]}"
+        where = f"--{key.replace('_', '-')}" if key in options else f"{config}, key {key!r}"
+        raise UserError(f"{where}: {message}") from None
+
+
+def _read_config(path):
+    try:
+        with open(path, encoding="utf-8") as stream:
+            values = yaml.safe_load(stream)
+    except OSError as error:
+        raise UserError(f"--config {path}: {error.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UserError(f"--config {path}: this is no YAML ({' '.join(str(error).split())})") from None
+    if values is None:
+        return {}
+    if not isinstance(values, dict):
+        raise UserError(f"--config {path}: expected settings as `name: value`, found a {type(values).__name__}")
+    known = [info.alias or name for name, info in Settings.model_fields.items()]
+    result = {}
+    for key, value in values.items():
+        name = str(key).replace("-", "_")
+        if name not in known:
+            raise UserError(f"--config {path}: unknown key {key!r}"
+                            f"{nearest(name, [item.replace('_', '-') for item in known])}")
+        result[name] = value
+    return result

@@ -1,0 +1,287 @@
+"""Which bytes go in which slot: a demand in bytes and a schedule become datagrams with release times.
+
+Link model: a datagram occupies its circuit for wire bytes / rate. Each slot of a pair carries a share of the pair's
+bytes in proportion to its time, cut into equal datagrams. Datagrams are sent in units of about `UNIT_S` of link time: a
+unit is released between 40 % and 60 % of its own place on the link, so that bytes per slot are exact, the link rate is
+kept over each unit, and there is the same margin at both ends of a slot, where switches change.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from testbed.wire import HEADER_BYTES
+
+OVERHEAD_BYTES = 14 + 20 + 8 + HEADER_BYTES  # Ethernet, IPv4, UDP, ours
+MAX_PAYLOAD_BYTES = 9000 - 20 - 8 - HEADER_BYTES
+# The number of datagrams in a slot is rounded, so that one can be half as large again as nominal.
+NOMINAL_PAYLOAD_MAX_BYTES = int(MAX_PAYLOAD_BYTES / 1.5)
+NOMINAL_PAYLOAD_MIN_BYTES = 64
+DATAGRAM_S = 0.002  # link time of a nominal datagram, where the rate allows it …
+PACKETS_PER_S = 8000  # … and where all links together then stay below this
+UNIT_S = 0.010  # link time that is sent at one go
+
+
+@dataclass(frozen=True)
+class LinkModel:
+    """How bytes become link time.
+
+    Parameters
+    ----------
+    rate_bps : float
+        Rate of each link in bit/s.
+    payload_bytes : int
+        Payload of a nominal datagram.
+    """
+
+    rate_bps: float
+    payload_bytes: int
+
+    @classmethod
+    def choose(cls, rate_bps, links):
+        """The model for a rate: datagrams of about 2 ms of link time, longer where there are many links."""
+        datagram_s = max(DATAGRAM_S, links / PACKETS_PER_S)
+        payload_bytes = int(rate_bps * datagram_s / 8) - OVERHEAD_BYTES
+        return cls(rate_bps, min(max(payload_bytes, NOMINAL_PAYLOAD_MIN_BYTES), NOMINAL_PAYLOAD_MAX_BYTES))
+
+    @property
+    def datagram_s(self):
+        """Link time of a nominal datagram."""
+        return self.wire_s(self.payload_bytes, 1)
+
+    def wire_s(self, payload_bytes, datagrams):
+        """Link time of payload bytes in a number of datagrams, headers counted."""
+        return (payload_bytes + datagrams * OVERHEAD_BYTES) * 8 / self.rate_bps
+
+    def demand_s(self, demand_bytes):
+        """Seconds of link time of each pair, in whole datagrams, headers counted.
+
+        Parameters
+        ----------
+        demand_bytes : ndarray of int, shape (n, n)
+
+        Returns
+        -------
+        ndarray, shape (n, n)
+        """
+        datagrams = -(-demand_bytes // self.payload_bytes)
+        return self.wire_s(demand_bytes.astype(float), datagrams)
+
+    def demand_bytes(self, demand_s):
+        """Payload bytes whose link time is closest to the given; the inverse of `demand_s` but for rounding.
+
+        Parameters
+        ----------
+        demand_s : ndarray, shape (n, n)
+
+        Returns
+        -------
+        ndarray of int, shape (n, n)
+            At least one byte where demand_s is positive.
+        """
+        wire_bytes = demand_s * self.rate_bps / 8
+        datagrams = np.ceil(wire_bytes / (self.payload_bytes + OVERHEAD_BYTES))
+        payload = np.rint(wire_bytes - datagrams * OVERHEAD_BYTES).astype(np.int64)
+        return np.where(demand_s > 0, np.maximum(payload, 1), 0)
+
+
+@dataclass(frozen=True)
+class Datagrams:
+    """All datagrams of a run; index = sequence number. `source`, `destination`: hosts; `offset`: into the pair's bytes.
+
+    All are arrays of the same length. They are never cut again: a repair sends the same datagram once more.
+    """
+
+    source: np.ndarray
+    destination: np.ndarray
+    offset: np.ndarray
+    size_bytes: np.ndarray
+
+    def __len__(self):
+        return len(self.source)
+
+    def bytes_by_pair(self, hosts, chosen=slice(None)):
+        """Sum of the sizes by pair.
+
+        Returns
+        -------
+        ndarray of int, shape (hosts, hosts)
+        """
+        total = np.zeros((hosts, hosts), dtype=np.int64)
+        np.add.at(total, (self.source[chosen], self.destination[chosen]), self.size_bytes[chosen])
+        return total
+
+
+@dataclass(frozen=True)
+class Releases:
+    """Sends of one round, sorted by time: `sequence[k]` leaves over `switch[k]` in `slot[k]` at `release_s[k]`.
+
+    `end_s` is when its place on the link ends. A sequence of -1 is a spare place of the pair (`source`,
+    `destination`), to be used where one of its datagrams was lost.
+    """
+
+    sequence: np.ndarray
+    source: np.ndarray
+    destination: np.ndarray
+    switch: np.ndarray
+    slot: np.ndarray
+    release_s: np.ndarray
+    end_s: np.ndarray
+
+    def __len__(self):
+        return len(self.sequence)
+
+    @property
+    def last_s(self):
+        """When the last byte arrives if all goes ideally, in seconds from the epoch; 0 without any."""
+        return float(self.end_s[self.sequence >= 0].max(initial=0.0))
+
+
+def plan(schedule, demand_bytes, link):
+    """Cut a demand into datagrams and give each its place in the schedule.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        It covers `link.demand_s(demand_bytes)`.
+    demand_bytes : ndarray of int, shape (n, n)
+    link : LinkModel
+
+    Returns
+    -------
+    datagrams : Datagrams
+    releases : Releases
+    """
+    demand_s = link.demand_s(demand_bytes)
+    rest_s, sent_bytes = demand_s.copy(), np.zeros_like(demand_bytes)
+    cut, places = _Rows(), _Places()
+    for switch, slot, window, (i, j) in _circuits_in_time(schedule):
+        share_s = min(rest_s[i, j], window.end_s - window.lit_s)
+        if share_s > 0:
+            rest_s[i, j] = rest_s[i, j] - share_s if rest_s[i, j] - share_s > 1e-9 else 0.0
+            # Cumulative rounding: the shares of a pair add up to its bytes, exactly.
+            upto = round(demand_bytes[i, j] * (1 - rest_s[i, j] / demand_s[i, j]))
+            sizes = _equal_parts(upto - sent_bytes[i, j], max(1, round(share_s / link.datagram_s)))
+            offsets = sent_bytes[i, j] + np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
+            sent_bytes[i, j] = upto
+            first = cut.add(i, j, offsets, sizes)
+            places.add(range(first, first + len(sizes)), i, j, switch, slot, window.lit_s, share_s)
+        spare_s = window.end_s - window.lit_s - max(share_s, 0)
+        if demand_s[i, j] > 0 and spare_s >= UNIT_S:
+            spares = min(8, int(spare_s / UNIT_S))
+            places.add([-1] * spares, i, j, switch, slot, window.lit_s + max(share_s, 0), spares * UNIT_S)
+    return cut.datagrams(), places.releases()
+
+
+def plan_repair(schedule, datagrams, missing, link):
+    """Give each missing datagram a place in a schedule made for them.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        It covers `repair_demand_s(datagrams, missing, …)`.
+    datagrams : Datagrams
+    missing : ndarray of int
+        Sequence numbers.
+    link : LinkModel
+
+    Returns
+    -------
+    Releases
+    """
+    queues = {}
+    for sequence in missing:
+        queues.setdefault((int(datagrams.source[sequence]), int(datagrams.destination[sequence])), []).append(
+            int(sequence))
+    circuits = list(_circuits_in_time(schedule))
+    last_use = {pair: index for index, (_, _, _, pair) in enumerate(circuits)}
+    places = _Places()
+    for index, (switch, slot, window, pair) in enumerate(circuits):
+        queue = queues.get(pair, [])
+        taken, used_s, room_s = [], 0.0, window.end_s - window.lit_s
+        while queue:
+            datagram_s = link.wire_s(float(datagrams.size_bytes[queue[0]]), 1)
+            # Half a datagram too much is pushed together; what is left at a pair's last circuit all goes there.
+            if used_s + datagram_s / 2 > room_s and index != last_use[pair]:
+                break
+            taken.append(queue.pop(0))
+            used_s += datagram_s
+        if taken:
+            places.add(taken, *pair, switch, slot, window.lit_s, min(used_s, room_s))
+    return places.releases()
+
+
+def repair_demand_s(datagrams, missing, hosts, link):
+    """Link time of the missing datagrams by pair.
+
+    Returns
+    -------
+    ndarray, shape (hosts, hosts)
+    """
+    demand_s = np.zeros((hosts, hosts))
+    np.add.at(demand_s, (datagrams.source[missing], datagrams.destination[missing]),
+              link.wire_s(datagrams.size_bytes[missing].astype(float), 1))
+    return demand_s
+
+
+def _circuits_in_time(schedule):
+    """(switch, slot, window, (input, output)) of each lit circuit, by the time it is lit."""
+    entries = [(window.lit_s, switch, slot, window)
+               for switch in range(len(schedule.switches)) for slot, window in enumerate(schedule.windows(switch))]
+    for _, switch, slot, window in sorted(entries, key=lambda entry: entry[:3]):
+        for pair in schedule.switches[switch][slot].circuits():
+            yield switch, slot, window, pair
+
+
+def _equal_parts(total, parts):
+    """`total` cut into at most `parts` whole, positive parts that differ by at most one."""
+    parts = min(parts, max(int(total), 1))
+    bounds = np.arange(parts + 1) * int(total) // parts
+    return np.diff(bounds)[np.diff(bounds) > 0] if total > 0 else np.zeros(0, dtype=np.int64)
+
+
+class _Rows:
+    """Datagrams while they are cut."""
+
+    def __init__(self):
+        self._rows, self._count = [], 0
+
+    def add(self, source, destination, offsets, sizes):
+        """Add the datagrams of one share; returns the sequence number of the first."""
+        first = self._count
+        self._count += len(sizes)
+        self._rows.append((np.full(len(sizes), source), np.full(len(sizes), destination), offsets, sizes))
+        return first
+
+    def datagrams(self):
+        columns = zip(*self._rows) if self._rows else [[np.zeros(0, dtype=np.int64)]] * 4
+        return Datagrams(*(np.concatenate(column).astype(np.int64) for column in columns))
+
+
+class _Places:
+    """Places on the links while they are given out."""
+
+    def __init__(self):
+        self._rows = []
+
+    def add(self, sequences, source, destination, switch, slot, start_s, length_s):
+        """Spread sends evenly over a stretch of link time, in units of about UNIT_S."""
+        count = len(sequences)
+        if not count:
+            return
+        units = min(count, max(1, round(length_s / UNIT_S)))
+        unit = np.arange(count) * units // count
+        # Hosts are spread over the middle fifth of a place, so that a switch is not hit by all at one instant.
+        position = 0.4 + 0.2 * ((source * 0.618033988749895) % 1.0)
+        self._rows.append((
+            np.asarray(sequences), np.full(count, source), np.full(count, destination), np.full(count, switch),
+            np.full(count, slot), start_s + (unit + position) * (length_s / units),
+            start_s + (np.arange(count) + 1) * (length_s / count)))
+
+    def releases(self):
+        if not self._rows:
+            nothing = np.zeros(0, dtype=np.int64)
+            return Releases(*[nothing] * 5, np.zeros(0), np.zeros(0))
+        columns = [np.concatenate(column) for column in zip(*self._rows)]
+        order = np.argsort(columns[5], kind="stable")
+        return Releases(*(column[order] for column in columns))
