@@ -84,14 +84,14 @@ class Isolated:
 
     def kill(self):
         """End everything that runs inside, at once."""
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self._pid, signal.SIGKILL)
-        self._reap()
+        if self._pid is not None:
+            os.kill(self._pid, signal.SIGKILL)  # not yet waited for, so that the number is still its own
+            self._reap()
 
     def _reap(self):
-        if self._pid:
+        if self._pid is not None:
             os.waitpid(self._pid, 0)
-            self._pid = 0
+            self._pid = None
 
 
 def isolated(function):

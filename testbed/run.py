@@ -1,0 +1,176 @@
+"""Plan a demand with a scheduler, play it on emulated optical circuit switches, and measure the makespan.
+
+    sudo .venv/bin/python testbed/run.py
+"""
+
+import argparse
+import contextlib
+import os
+import shutil
+import signal
+import sys
+import time
+
+from testbed import report
+from testbed.errors import BAD_INPUT, DELIVERED, INTERRUPTED, UNDELIVERED, UNTRUSTWORTHY, TestbedError, UserError
+from testbed.measure import measure, planned
+from testbed.plan import make_plan
+from testbed.settings import load
+
+TOOLS = ("ip", "mnexec", "ifconfig", "ovs-vsctl", "ovs-vswitchd", "ovsdb-server", "ovsdb-tool")
+
+
+def parser():
+    """The command line, as the README describes it."""
+    result = argparse.ArgumentParser(
+        prog="testbed/run.py", argument_default=argparse.SUPPRESS, description=__doc__.splitlines()[0],
+        epilog="Exit status: 0 delivered and trustworthy; 1 not everything delivered; 2 bad input; 3 delivered, but "
+               "the run cannot be trusted; 130 interrupted.")
+    add = result.add_argument
+    add("--config", metavar="FILE", help="YAML file with these same names; the command line wins")
+    add("--demand", metavar="NAME|FILE", help="gpt (default), moe, benchmark, or a .csv, .tsv, .npy or .npz of n×n bytes")
+    add("--normalised", action="store_true", help="the file holds fractions of the period, not bytes")
+    add("--ignore-diagonal", action="store_true", help="leave out what a file has on its diagonal")
+    add("--hosts", metavar="N", help="number of hosts (default 8, or what the file has)")
+    add("--switches", metavar="S", help="number of parallel switches (default 2)")
+    add("--delta", metavar="TIME", help="reconfiguration delay (default 20ms)")
+    add("--period", metavar="TIME", help="link time of a line of 1 (default 4s)")
+    add("--rate", metavar="RATE", help="rate of each link (default 10Mbit)")
+    add("--scheduler", metavar="NAME", help="scheduling algorithm (default spectra)")
+    add("--seed", metavar="K", help="seed of the generated demand (default 0)")
+    add("--framework", metavar="NAME", help="OpenFlow framework: os-ken (default) or ryu")
+    add("--out", metavar="DIR", help="run folder (default runs/<time>-<scheduler>-<demand>)")
+    add("--dry-run", action="store_true", help="plan and write the run folder only; needs no root")
+    add("--json", action="store_true", help="print result.json alone on standard output")
+    add("--quiet", action="store_true", help="no progress on standard error")
+    return result
+
+
+def main(arguments=None):
+    """Run the command line; returns the exit status."""
+    options = vars(parser().parse_args(arguments))
+    try:
+        settings = load(options, options.pop("config", None))
+        plan = make_plan(settings)
+        if not settings.dry_run:
+            check_machine(settings)
+        with _run_folder(settings, plan) as folder:
+            report.write_plan(folder, plan, planned(plan))
+            if settings.dry_run:
+                result, status = planned(plan), DELIVERED
+            else:
+                result, status = _run(plan, folder)
+            _print(plan, result, folder)
+            return status
+    except UserError as error:
+        return _complain(error, BAD_INPUT)
+    except TestbedError as error:
+        return _complain(error, UNDELIVERED)
+    except KeyboardInterrupt:
+        return _complain("interrupted; everything it had started is gone", INTERRUPTED)
+
+
+def check_machine(settings):
+    """Refuse to start where something that a run needs is missing.
+
+    Raises
+    ------
+    UserError
+        No root, or a missing program; it says what to do.
+    """
+    if os.geteuid() != 0:
+        raise UserError("root is needed to make network namespaces: run it with sudo, or plan only with --dry-run")
+    missing = [tool for tool in TOOLS if not shutil.which(tool)]
+    if missing:
+        raise UserError(f"missing: {', '.join(missing)}; run sudo vagrant/provision.sh")
+    try:
+        import mininet  # noqa: F401
+    except ImportError:
+        raise UserError("Python does not find mininet: run sudo vagrant/provision.sh, then use .venv/bin/python"
+                        ) from None
+    from testbed.experiment import RYU_PYTHON
+    if settings.framework == "ryu" and not os.path.exists(RYU_PYTHON):
+        raise UserError("--framework ryu: its environment is missing; run sudo vagrant/provision.sh --ryu")
+
+
+def _run(plan, folder):
+    """Conduct the run in namespaces of its own; returns the result and the exit status."""
+    from testbed.experiment import conduct
+    from testbed.namespaces import isolated
+
+    def say(text):
+        if not plan.settings.quiet:
+            print(text, file=sys.stderr, flush=True)
+
+    def interrupt(_number, _frame):
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, interrupt)
+    signal.signal(signal.SIGHUP, interrupt)
+    log_path = os.path.join(folder, "log.txt")
+    say(f"{plan.demand} on {plan.hosts} hosts and {plan.settings.switches} switches: "
+        f"about {plan.schedule.makespan_s + 2:.0f} s")
+    run = isolated(lambda: conduct(plan, log_path, say))
+    try:
+        seen = run.result()
+    except OSError as error:
+        raise UserError(f"{error.strerror or error}: this machine does not allow it (in a container, "
+                        "it needs --privileged)") from None
+    except Exception as error:
+        with open(log_path, "a", encoding="utf-8") as log:
+            log.write("\n".join([str(error), *getattr(error, "__notes__", [])]) + "\n")
+        if isinstance(error, TestbedError):
+            raise
+        raise TestbedError(f"{type(error).__name__}: {error} (details in {log_path})") from None
+    finally:
+        run.kill()
+    result, events = measure(plan, seen)
+    report.write_result(folder, result, events)
+    if result["undelivered_bytes"]:
+        return result, UNDELIVERED
+    return result, DELIVERED if result["trustworthy"] else UNTRUSTWORTHY
+
+
+@contextlib.contextmanager
+def _run_folder(settings, plan):
+    """A new folder for the run; it belongs to the user who called sudo."""
+    folder = settings.out or os.path.join(
+        "runs", f"{time.strftime('%Y%m%d-%H%M%S')}-{settings.scheduler}-{plan.demand}")
+    try:
+        if settings.out is None and os.path.exists(folder):
+            folder += f"-{os.getpid()}"
+        made = [path for path in (os.path.dirname(folder), folder) if path and not os.path.exists(path)]
+        os.makedirs(folder, exist_ok=True)
+        if os.listdir(folder):
+            raise UserError(f"--out {folder}: the folder is not empty; name a new one")
+    except OSError as error:
+        raise UserError(f"--out {folder}: {error.strerror}") from None
+    try:
+        yield folder
+    except OSError as error:
+        raise TestbedError(f"writing {error.filename or folder}: {error.strerror}") from None
+    finally:
+        _give_to_user([*made, *(os.path.join(folder, name) for name in os.listdir(folder))])
+
+
+def _give_to_user(paths):
+    if os.geteuid() == 0 and os.environ.get("SUDO_UID", "").isdigit():
+        for path in paths:
+            with contextlib.suppress(OSError):
+                os.lchown(path, int(os.environ["SUDO_UID"]), int(os.environ.get("SUDO_GID", -1)))
+
+
+def _print(plan, result, folder):
+    if plan.settings.json_only:
+        print(report.to_json(result))
+    else:
+        report.print_result(plan, result, folder, sys.stdout)
+
+
+def _complain(error, status):
+    print(f"run.py: {error}", file=sys.stderr)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
