@@ -50,7 +50,8 @@ def plan_actions(schedule, protocol, lead_dark_s=0.0, lead_lit_s=0.0):
     prologue : list of Action
         To be written before the epoch: the first permutation of each switch, loaded while all is dark.
     actions : list of Action
-        Sorted by `send_s`. Slot k + 1 is loaded in the middle of slot k, into the table that is not lit.
+        Sorted by `send_s`. Slot k + 1 is loaded into the table that is not lit, as far from any change as can be: in
+        the middle of slot k, or of the dark interval after it where that is longer.
     """
     dark = circuits.to_bytes([circuits.select(protocol, None)], _XID_BASE)
     lit = {table: circuits.to_bytes([circuits.select(protocol, table)], _XID_BASE)
@@ -64,8 +65,10 @@ def plan_actions(schedule, protocol, lead_dark_s=0.0, lead_lit_s=0.0):
             if k == 0:
                 prologue.append(Action(0.0, 0.0, h, LOAD, 0, loading))
             else:
-                middle_s = (windows[k - 1].lit_s + windows[k - 1].end_s) / 2
-                actions.append(Action(middle_s, middle_s, h, LOAD, k, loading))
+                before = windows[k - 1]
+                long_slot = before.end_s - before.lit_s >= schedule.delta_s
+                at_s = (before.lit_s + before.end_s) / 2 if long_slot else (window.dark_s + window.lit_s) / 2
+                actions.append(Action(at_s, at_s, h, LOAD, k, loading))
             actions.append(Action(window.dark_s, window.dark_s - lead_dark_s, h, DARK, k, dark))
             actions.append(Action(window.lit_s, window.lit_s - lead_lit_s, h, LIT, k, lit[table]))
         if slots:
