@@ -21,12 +21,11 @@ import traceback
 
 from controller import framework
 from controller.app import CircuitApp, Handshake
-from controller.clock import MonotonicClock
+from controller.clock import MonotonicClock, be_punctual
 from controller.scheduling.schedule import Schedule
 from controller.session import Session, SwitchError
 
 _CLONE_NEWNET = 0x40000000
-_PR_SET_TIMERSLACK = 29
 _EPOCH_AHEAD_S = 0.5
 
 
@@ -82,7 +81,7 @@ def main(arguments=None):
 
 def _run(session, timeout_s, schedule):
     """What the session's thread does: connect, then one schedule or commands."""
-    ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, 1, 0, 0, 0)
+    be_punctual()
     session.await_switches(timeout_s)
     _say({"event": "ready"})
     gc.freeze()

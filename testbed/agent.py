@@ -16,9 +16,10 @@ from collections import deque
 
 import numpy as np
 
+from controller.clock import be_punctual
 from testbed import wire
 from testbed.errors import TestbedError
-from testbed.namespaces import network_namespace, sharp_timers
+from testbed.namespaces import network_namespace
 from topologies.parallel_ocs import host_interface, host_ip
 
 RECEIVE_BUFFER_BYTES = 4 << 20
@@ -177,7 +178,7 @@ def _serve(target, pipe, pids, switches, packets, ledger):
         gc.collect()
         gc.freeze()
         gc.disable()
-        sharp_timers()
+        be_punctual()
         pipe.send(("ready", None))
         agent.serve(pipe)
     except (EOFError, BrokenPipeError):

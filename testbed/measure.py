@@ -10,6 +10,7 @@ CPU_BUSY_MAX = 0.85
 SENDER_LATE_P99_MAX_S = 0.005
 SWITCHING_LATE_P95_MAX_S = 0.005
 HEAD_TAIL_S = 0.010
+JUDGED_SLOT_S = 0.010
 
 
 def tolerance_s(delta_s):
@@ -129,6 +130,11 @@ def _changes(plan, seen, epoch_s):
     return changes
 
 
+def _judged(changes):
+    """The changes of slots that are long enough for Open vSwitch, which takes up to 5 ms to change twice."""
+    return [change for change in changes if change["end_s"] - change["lit_s"] >= JUDGED_SLOT_S]
+
+
 def _dark_violations(plan, seen, epoch_s):
     """Packets that a switch forwarded while it had to be dark, further from a planned change than the tolerance."""
     margin_s = tolerance_s(plan.settings.delta)
@@ -233,7 +239,7 @@ def _reasons(result, changes, seen):
 
 
 def _late_switches(changes):
-    reasons = []
+    reasons, changes = [], _judged(changes)
     for h in sorted({change["switch"] for change in changes}):
         late = _distribution(value for change in changes if change["switch"] == h
                              for value in (change["up_late_s"], change["down_late_s"]))

@@ -19,7 +19,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 CLONE_NEWNS, CLONE_NEWNET, CLONE_NEWPID = 0x00020000, 0x40000000, 0x20000000
 _MS_NOSUID_NODEV_NOEXEC = 0x2 | 0x4 | 0x8
 _MS_REC_PRIVATE = 0x4000 | 0x40000
-_PR_SET_PDEATHSIG, _PR_SET_TIMERSLACK = 1, 29
+_PR_SET_PDEATHSIG = 1
 
 
 def _check(result, what):
@@ -31,11 +31,6 @@ def _check(result, what):
 def die_with_parent():
     """Have the kernel kill this process when its parent's thread ends."""
     _check(_libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "prctl(PR_SET_PDEATHSIG)")
-
-
-def sharp_timers():
-    """Let sleeps of this thread end to the nanosecond instead of up to 50 µs late (timer slack)."""
-    _check(_libc.prctl(_PR_SET_TIMERSLACK, 1, 0, 0, 0), "prctl(PR_SET_TIMERSLACK)")
 
 
 def _mount(source, target, kind, flags, data=""):

@@ -20,6 +20,9 @@ NOMINAL_PAYLOAD_MIN_BYTES = 64
 DATAGRAM_S = 0.002  # link time of a nominal datagram, where the rate allows it …
 PACKETS_PER_S = 8000  # … and where all links together then stay below this
 UNIT_S = 0.010  # link time that is sent at one go
+REPAIR_SLOT_S = 0.020
+SHORT_SLOT_S = 0.005
+OVERLOAD_MAX = 0.01
 
 
 @dataclass(frozen=True)
@@ -153,24 +156,52 @@ def plan(schedule, demand_bytes, link):
     releases : Releases
     """
     demand_s = link.demand_s(demand_bytes)
-    rest_s, sent_bytes = demand_s.copy(), np.zeros_like(demand_bytes)
     cut, places = _Rows(), _Places()
+    for (i, j), stretches in _share_out(schedule, demand_s).items():
+        done_s, done_bytes = 0.0, 0
+        for switch, slot, window, share_s in stretches:
+            length_s = window.end_s - window.lit_s
+            if share_s > 0:
+                done_s += share_s
+                # Cumulative rounding: the shares of a pair add up to its bytes, exactly.
+                upto = min(round(demand_bytes[i, j] * done_s / demand_s[i, j]), int(demand_bytes[i, j]))
+                sizes = _equal_parts(upto - done_bytes, max(1, round(share_s / link.datagram_s)))
+                offsets = done_bytes + np.cumsum(sizes) - sizes
+                done_bytes = upto
+                first = cut.add(i, j, offsets, sizes)
+                places.add(range(first, first + len(sizes)), i, j, switch, slot, window.lit_s, min(share_s, length_s))
+            spares = min(8, int((length_s - share_s) / UNIT_S))
+            places.add([-1] * spares, i, j, switch, slot, window.lit_s + max(share_s, 0.0), spares * UNIT_S)
+    return cut.datagrams(), places.releases()
+
+
+def _share_out(schedule, demand_s):
+    """Seconds of its demand that each pair gets in each of its circuits, earliest circuits first.
+
+    A slot shorter than `SHORT_SLOT_S` cannot be emulated faithfully: Open vSwitch takes up to 5 ms to change twice.
+    Its share goes to the pair's largest share, where that then exceeds the link rate by `OVERLOAD_MAX` at most.
+
+    Returns
+    -------
+    dict of (int, int) to list of (int, int, Window, float)
+        (switch, slot, window, share in seconds) by pair, in the order of time.
+    """
+    rest_s = demand_s.copy()
+    result = {}
     for switch, slot, window, (i, j) in _circuits_in_time(schedule):
         share_s = min(rest_s[i, j], window.end_s - window.lit_s)
-        if share_s > 0:
-            rest_s[i, j] = rest_s[i, j] - share_s if rest_s[i, j] - share_s > 1e-9 else 0.0
-            # Cumulative rounding: the shares of a pair add up to its bytes, exactly.
-            upto = round(demand_bytes[i, j] * (1 - rest_s[i, j] / demand_s[i, j]))
-            sizes = _equal_parts(upto - sent_bytes[i, j], max(1, round(share_s / link.datagram_s)))
-            offsets = sent_bytes[i, j] + np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
-            sent_bytes[i, j] = upto
-            first = cut.add(i, j, offsets, sizes)
-            places.add(range(first, first + len(sizes)), i, j, switch, slot, window.lit_s, share_s)
-        spare_s = window.end_s - window.lit_s - max(share_s, 0)
-        if demand_s[i, j] > 0 and spare_s >= UNIT_S:
-            spares = min(8, int(spare_s / UNIT_S))
-            places.add([-1] * spares, i, j, switch, slot, window.lit_s + max(share_s, 0), spares * UNIT_S)
-    return cut.datagrams(), places.releases()
+        rest_s[i, j] = max(0.0, rest_s[i, j] - share_s)
+        if rest_s[i, j] < 1e-9:
+            share_s, rest_s[i, j] = share_s + rest_s[i, j], 0.0
+        result.setdefault((i, j), []).append([switch, slot, window, share_s])
+    for stretches in result.values():
+        largest = max(stretches, key=lambda stretch: stretch[3])
+        for stretch in stretches:
+            window, share_s = stretch[2:]
+            if (stretch is not largest and window.end_s - window.lit_s < SHORT_SLOT_S
+                    and largest[3] + share_s <= (1 + OVERLOAD_MAX) * (largest[2].end_s - largest[2].lit_s)):
+                largest[3], stretch[3] = largest[3] + share_s, 0.0
+    return result
 
 
 def plan_repair(schedule, datagrams, missing, link):
@@ -207,12 +238,13 @@ def plan_repair(schedule, datagrams, missing, link):
             taken.append(queue.pop(0))
             used_s += datagram_s
         if taken:
-            places.add(taken, *pair, switch, slot, window.lit_s, min(used_s, room_s))
+            used_s = min(used_s, room_s)
+            places.add(taken, *pair, switch, slot, window.lit_s + (room_s - used_s) / 2, used_s)
     return places.releases()
 
 
 def repair_demand_s(datagrams, missing, hosts, link):
-    """Link time of the missing datagrams by pair.
+    """Link time of the missing datagrams by pair, but enough for a slot in which none is lost again.
 
     Returns
     -------
@@ -221,7 +253,7 @@ def repair_demand_s(datagrams, missing, hosts, link):
     demand_s = np.zeros((hosts, hosts))
     np.add.at(demand_s, (datagrams.source[missing], datagrams.destination[missing]),
               link.wire_s(datagrams.size_bytes[missing].astype(float), 1))
-    return demand_s
+    return np.where(demand_s > 0, np.maximum(demand_s, REPAIR_SLOT_S), 0.0)
 
 
 def _circuits_in_time(schedule):
