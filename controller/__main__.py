@@ -5,7 +5,7 @@ Alone, it plays one schedule on switches that connect to it, and prints what it 
     python -m controller --switches 2 --schedule schedule.json
 
 With `--commands` it reads JSON lines from standard input instead: `{"do": "arm", "schedule": {…}}`,
-`{"do": "play", "epoch_s": …}` (on CLOCK_MONOTONIC), until the input ends.
+`{"do": "play", "epoch_s": …}` (on CLOCK_MONOTONIC), `{"do": "rehearse"}`, until the input ends.
 """
 
 import argparse
@@ -55,6 +55,9 @@ def main(arguments=None):
         print(f"controller: {options.schedule or options.listen}: {error}", file=sys.stderr)
         return 2
 
+    # All threads, since any of them can hold the interpreter's lock; and none may hold it for the usual 5 ms.
+    be_punctual()
+    sys.setswitchinterval(0.0002)
     apps = framework.AppManager.get_instance()
     apps.instantiate(Handshake).start()
     app = apps.instantiate(CircuitApp)
@@ -74,14 +77,13 @@ def main(arguments=None):
     thread = threading.Thread(target=_guarded, args=(outcome, _run, session, options.timeout, schedule), daemon=True)
     thread.start()
     while thread.is_alive():
-        framework.hub.sleep(0.02)  # lets Ryu's green threads run; with os-ken there is nothing to do here
+        framework.hub.sleep(0.05)  # lets Ryu's green threads run; with os-ken there is nothing to do here
     sys.stdout.flush()
     os._exit(outcome[0] if outcome else 1)  # the framework's threads never end by themselves
 
 
 def _run(session, timeout_s, schedule):
     """What the session's thread does: connect, then one schedule or commands."""
-    be_punctual()
     session.await_switches(timeout_s)
     _say({"event": "ready"})
     gc.freeze()
@@ -99,6 +101,9 @@ def _run(session, timeout_s, schedule):
             schedule = Schedule.from_json(json.dumps(command["schedule"]))
             actions = session.arm(schedule, command.get("lead_dark_s", 0.0), command.get("lead_lit_s", 0.0))
             _say({"event": "armed"})
+        elif command["do"] == "rehearse":
+            session.rehearse()
+            _say({"event": "rehearsed"})
         elif command["do"] == "play":
             played = session.play(actions, command["epoch_s"])
             _say({"event": "played", "actions": played, "errors": session.errors()})

@@ -9,6 +9,7 @@ from controller import circuits, player
 from controller.framework import ofproto_v1_3
 
 _STATS_TIMEOUT_S = 5.0
+_REHEARSALS, _SETTLE_S = 4, 0.02
 
 
 class SwitchError(Exception):
@@ -53,6 +54,18 @@ class Session:
         for h in range(self._count):
             self.write(h, circuits.to_bytes(circuits.reset(self._protocol), self._xids(2)))
         self.check_rules([()] * self._count)
+
+    def rehearse(self):
+        """Light the loaded permutation and go dark again a few times; end dark and settled.
+
+        Open vSwitch passes a datapath flow by, the first time it brings a change of rules to the data plane after the
+        flow was made. A flow made in the dark would stay dark when its circuit is lit, until the change after that: so
+        every input has to have sent before the epoch, and two changes to have followed.
+        """
+        for table in (player.table_of(0), None) * _REHEARSALS + (None, None):
+            for h in range(self._count):
+                self.write(h, circuits.to_bytes([circuits.select(self._protocol, table)], self._xids(1)))
+            self._clock.sleep_until(self._clock.now() + _SETTLE_S)
 
     def arm(self, schedule, lead_dark_s=0.0, lead_lit_s=0.0):
         """Load the first permutation of each switch, check it was taken, and serialise all that follows.

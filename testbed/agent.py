@@ -110,6 +110,11 @@ class Agents:
         """Process ids by name: `sender`, `receiver`."""
         return {process.name: process.pid for process in self._processes}
 
+    def greet(self):
+        """Send an empty datagram from every host into every switch, so that each input is known before it matters."""
+        self._pipes["sender"].send(("greet",))
+        self._expect("sender", "greeted", 30.0)
+
     def arm(self, releases, with_probes):
         """Hand the sends of a round to the sender, which prepares them."""
         self._pipes["sender"].send(("arm", releases, with_probes))
@@ -223,6 +228,10 @@ class _Sender:
             if command == "arm":
                 self._arm(*arguments)
                 pipe.send(("armed", None))
+            elif command == "greet":
+                for (i, h), endpoint in self._sockets.items():
+                    endpoint.sendto(b"", (host_ip(0 if i else 1, h), _PORT))
+                pipe.send(("greeted", None))
             elif command == "play":
                 pipe.send(("played", self._play(*arguments)))
             else:
@@ -329,6 +338,8 @@ class _Receiver:
 
     def _take(self, datagram, host, switch, instant_s):
         ledger, packets = self._ledger, self._packets
+        if not datagram:
+            return  # a greeting
         fields = wire.parse(datagram)
         if fields is None:
             ledger.count("corrupt_packets", 1)

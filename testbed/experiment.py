@@ -29,6 +29,7 @@ _REPAIR_AHEAD_S = 0.005
 _GRACE_S = 0.008  # the last datagrams are on their way for this long at most
 _ROUNDS_WITHOUT_PROGRESS = 3
 _READY_TIMEOUT_S = 30.0
+_GREETINGS, _GREETING_EVERY_S = 10, 0.017
 
 
 @dataclass
@@ -159,6 +160,8 @@ def conduct(plan, log_path, say):
         groups = {"switches": [daemon.pid for switch in network.switches for daemon in switch.daemons],
                   "controller": [controller.pid], "agents": list(agents.pids.values())}
         conductor = _Conductor(plan, controller, agents)
+        conductor.rehearse()
+        packets_before = _received_packets(network, agents)
         before = machine.read_cpu_times(groups)
         stages.enter("play")
         conductor.first_round()
@@ -166,7 +169,7 @@ def conduct(plan, log_path, say):
         conductor.repair()
         after = machine.read_cpu_times(groups)
         stages.enter("collect")
-        received = sum(network.received_packets(host) for host in network.hosts)
+        stray_packets = _received_packets(network, agents) - packets_before
         agents.stop()
         stages.enter(None)
         ledger = agents.ledger
@@ -174,8 +177,14 @@ def conduct(plan, log_path, say):
             conductor.rounds, probes, ledger.first_sent_s.copy(), ledger.last_sent_s.copy(), ledger.arrived_s.copy(),
             ledger.arrived_switch.copy(), ledger.probe_sent_s.copy(), ledger.probe_arrived_s.copy(),
             {name: ledger.counter(name) for name in ledger.COUNTERS},
-            received - int(ledger.received_packets.sum()), machine.cpu_load(before, after), stages.seconds,
+            stray_packets, machine.cpu_load(before, after), stages.seconds,
             {framework["framework"]: framework["version"]}, conductor.errors)
+
+
+def _received_packets(network, agents):
+    """Packets that reached the hosts' interfaces, less those that the agents took: packets to a wrong host."""
+    return (sum(network.received_packets(host) for host in network.hosts)
+            - int(agents.ledger.received_packets.sum()))
 
 
 class _Conductor:
@@ -184,6 +193,15 @@ class _Conductor:
     def __init__(self, plan, controller, agents):
         self._plan, self._controller, self._agents = plan, controller, agents
         self.rounds, self.errors = [], []
+
+    def rehearse(self):
+        """Warm every part up with packets that do not count, and leave every switch dark and settled."""
+        self._controller.arm(self._plan.schedule)
+        self._controller.tell(do="rehearse")
+        for _ in range(_GREETINGS):
+            self._agents.greet()
+            time.sleep(_GREETING_EVERY_S)
+        self._controller.expect("rehearsed", _READY_TIMEOUT_S)
 
     def first_round(self):
         self._play(self._plan.schedule, self._plan.releases, _EPOCH_AHEAD_S)

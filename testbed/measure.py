@@ -106,8 +106,8 @@ def versions():
 def _changes(plan, seen, epoch_s):
     """For each slot of each switch, when the data plane saw it lit and dark again, by the probes on its circuit.
 
-    `first_packet_s` and `last_packet_s` are the send times of the first and last packet that got through; `dark_seen_s`
-    is from the last packet of the slot before to the first of this one. None where no probe tells.
+    `seen_lit_s` is half way from the last probe that was lost to the first that got through, `seen_dark_s` the other
+    way round; `dark_seen_s` is from the slot before going dark to this one being lit. None where no probe tells.
     """
     probes, changes = seen.probes, []
     sent_s = np.where(seen.probe_sent_s > 0, seen.probe_sent_s - epoch_s, np.nan)
@@ -116,18 +116,26 @@ def _changes(plan, seen, epoch_s):
         before_s = None
         for k, window in enumerate(plan.schedule.windows(h)):
             mine = (probes.switch == h) & (probes.slot == k) & ~np.isnan(sent_s)
-            rising, falling = sent_s[mine & ~probes.after & through], sent_s[mine & probes.after & through]
-            first_s = float(rising.min()) if len(rising) else None
-            last_s = float(falling.max()) if len(falling) else None
+            lit_s = _edge(sent_s[mine & ~probes.after], through[mine & ~probes.after])
+            dark_s = _edge(sent_s[mine & probes.after], ~through[mine & probes.after])
             changes.append({
-                "switch": h, "slot": k, "dark_s": window.dark_s, "lit_s": window.lit_s, "end_s": window.end_s,
-                "first_packet_s": first_s, "last_packet_s": last_s,
-                "up_late_s": None if first_s is None else first_s - window.lit_s,
-                "down_late_s": None if last_s is None else last_s - window.end_s,
-                "dark_seen_s": None if None in (first_s, before_s) else first_s - before_s,
+                "switch": h, "slot": k, "lit_s": window.lit_s, "end_s": window.end_s,
+                "seen_lit_s": lit_s, "seen_dark_s": dark_s,
+                "up_late_s": None if lit_s is None else lit_s - window.lit_s,
+                "down_late_s": None if dark_s is None else dark_s - window.end_s,
+                "dark_seen_s": None if None in (lit_s, before_s) else lit_s - before_s,
             })
-            before_s = last_s
+            before_s = dark_s
     return changes
+
+
+def _edge(sent_s, changed):
+    """The instant from which all probes tell of a change: midway between the two sends around it, or None."""
+    still = np.flatnonzero(~changed)
+    first = int(still[-1]) + 1 if len(still) else 0
+    if first == len(sent_s):
+        return None
+    return float(sent_s[first - 1] + sent_s[first]) / 2 if first else float(sent_s[0])
 
 
 def _judged(changes):
@@ -246,7 +254,7 @@ def _late_switches(changes):
         if late and late["p95"] > SWITCHING_LATE_P95_MAX_S:
             reasons.append(f"switch o{h + 1} changed up to {late['p95'] * 1e3:.1f} ms late, above "
                            f"{SWITCHING_LATE_P95_MAX_S * 1e3:g} ms")
-        unseen = sum(change["first_packet_s"] is None for change in changes if change["switch"] == h)
+        unseen = sum(change["seen_lit_s"] is None for change in changes if change["switch"] == h)
         if unseen:
             reasons.append(f"switch o{h + 1} was not seen lit in {unseen} of its slots")
     return reasons
@@ -254,8 +262,8 @@ def _late_switches(changes):
 
 def _events(plan, seen, epoch_s, changes):
     events = [{"t_s": 0.0, "event": "epoch", "monotonic_s": epoch_s}]
-    seen_lit = {(change["switch"], change["slot"]): change["first_packet_s"] for change in changes}
-    seen_dark = {(change["switch"], change["slot"] + 1): change["last_packet_s"] for change in changes}
+    seen_lit = {(change["switch"], change["slot"]): change["seen_lit_s"] for change in changes}
+    seen_dark = {(change["switch"], change["slot"] + 1): change["seen_dark_s"] for change in changes}
     for number, this in enumerate(seen.rounds):
         shift_s = this.epoch_s - epoch_s
         if number:

@@ -96,6 +96,9 @@ class OpticalSwitch(Switch):
             self.daemons.append(subprocess.Popen(
                 command, env=self.ovs_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL, start_new_session=True))
+        # Left alone, the kernel often stacks two busy switches on one core for milliseconds while another idles.
+        cores = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(self.daemons[-1].pid, {cores[int(self.dpid, 16) % len(cores)]})
 
     def ovs_environment(self):
         """The environment in which Open vSwitch's programs speak to this switch."""

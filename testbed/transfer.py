@@ -161,6 +161,8 @@ def plan(schedule, demand_bytes, link):
         done_s, done_bytes = 0.0, 0
         for switch, slot, window, share_s in stretches:
             length_s = window.end_s - window.lit_s
+            # A share that leaves room keeps away from the change at the head of its slot.
+            start_s = window.lit_s + min(max(length_s - share_s, 0.0), UNIT_S) / 2
             if share_s > 0:
                 done_s += share_s
                 # Cumulative rounding: the shares of a pair add up to its bytes, exactly.
@@ -169,9 +171,9 @@ def plan(schedule, demand_bytes, link):
                 offsets = done_bytes + np.cumsum(sizes) - sizes
                 done_bytes = upto
                 first = cut.add(i, j, offsets, sizes)
-                places.add(range(first, first + len(sizes)), i, j, switch, slot, window.lit_s, min(share_s, length_s))
-            spares = min(8, int((length_s - share_s) / UNIT_S))
-            places.add([-1] * spares, i, j, switch, slot, window.lit_s + max(share_s, 0.0), spares * UNIT_S)
+                places.add(range(first, first + len(sizes)), i, j, switch, slot, start_s, min(share_s, length_s))
+            spares = min(8, int((window.end_s - start_s - share_s) / UNIT_S))
+            places.add([-1] * spares, i, j, switch, slot, start_s + share_s, spares * UNIT_S)
     return cut.datagrams(), places.releases()
 
 
