@@ -99,7 +99,9 @@ def _run(session, timeout_s, schedule):
         command = json.loads(line)
         if command["do"] == "arm":
             schedule = Schedule.from_json(json.dumps(command["schedule"]))
-            actions = session.arm(schedule, command.get("lead_dark_s", 0.0), command.get("lead_lit_s", 0.0))
+            timing = {name: command.get(name, 0.0) for name in ("lead_dark_s", "lead_lit_s")}
+            late_s = {int(h): seconds for h, seconds in command.get("late_s", {}).items()}
+            actions = session.arm(schedule, **timing, late_s=late_s)
             _say({"event": "armed"})
         elif command["do"] == "rehearse":
             session.rehearse()

@@ -34,7 +34,7 @@ class Action:
     data: bytes
 
 
-def plan_actions(schedule, protocol, lead_dark_s=0.0, lead_lit_s=0.0):
+def plan_actions(schedule, protocol, lead_dark_s=0.0, lead_lit_s=0.0, late_s=None):
     """All that has to be written to play a schedule, the first permutation of each switch included.
 
     Parameters
@@ -44,6 +44,8 @@ def plan_actions(schedule, protocol, lead_dark_s=0.0, lead_lit_s=0.0):
         OpenFlow 1.3.
     lead_dark_s, lead_lit_s : float
         How far ahead of its planned instant each message is sent, to make up for the switch's latency.
+    late_s : dict of int to float, optional
+        By how much the circuits of a switch are lit late on purpose, for tests of what notices it.
 
     Returns
     -------
@@ -56,7 +58,7 @@ def plan_actions(schedule, protocol, lead_dark_s=0.0, lead_lit_s=0.0):
     dark = circuits.to_bytes([circuits.select(protocol, None)], _XID_BASE)
     lit = {table: circuits.to_bytes([circuits.select(protocol, table)], _XID_BASE)
            for table in circuits.PERMUTATION_TABLES}
-    prologue, actions = [], []
+    prologue, actions, late_s = [], [], late_s or {}
     for h, slots in enumerate(schedule.switches):
         windows = schedule.windows(h)
         for k, (slot, window) in enumerate(zip(slots, windows)):
@@ -70,7 +72,7 @@ def plan_actions(schedule, protocol, lead_dark_s=0.0, lead_lit_s=0.0):
                 at_s = (before.lit_s + before.end_s) / 2 if long_slot else (window.dark_s + window.lit_s) / 2
                 actions.append(Action(at_s, at_s, h, LOAD, k, loading))
             actions.append(Action(window.dark_s, window.dark_s - lead_dark_s, h, DARK, k, dark))
-            actions.append(Action(window.lit_s, window.lit_s - lead_lit_s, h, LIT, k, lit[table]))
+            actions.append(Action(window.lit_s, window.lit_s - lead_lit_s + late_s.get(h, 0.0), h, LIT, k, lit[table]))
         if slots:
             end_s = windows[-1].end_s
             actions.append(Action(end_s, end_s - lead_dark_s, h, DARK, len(slots), dark))

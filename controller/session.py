@@ -67,8 +67,14 @@ class Session:
                 self.write(h, circuits.to_bytes([circuits.select(self._protocol, table)], self._xids(1)))
             self._clock.sleep_until(self._clock.now() + _SETTLE_S)
 
-    def arm(self, schedule, lead_dark_s=0.0, lead_lit_s=0.0):
+    def arm(self, schedule, **timing):
         """Load the first permutation of each switch, check it was taken, and serialise all that follows.
+
+        Parameters
+        ----------
+        schedule : Schedule
+        **timing
+            `lead_dark_s`, `lead_lit_s` and `late_s` of `player.plan_actions`.
 
         Returns
         -------
@@ -79,7 +85,7 @@ class Session:
         ------
         SwitchError
         """
-        prologue, actions = player.plan_actions(schedule, self._protocol, lead_dark_s, lead_lit_s)
+        prologue, actions = player.plan_actions(schedule, self._protocol, **timing)
         for h in range(self._count):
             self.write(h, circuits.to_bytes(circuits.reset(self._protocol), self._xids(2)))
         for action in prologue:

@@ -18,6 +18,7 @@ from testbed.agent import Agents
 from testbed.errors import TestbedError
 from testbed.network import OpticalNetwork
 from testbed.probes import Probes, plan_probes
+from testbed.units import parse_time_s
 from topologies.parallel_ocs import ParallelOCS
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -117,9 +118,10 @@ class ControllerProcess:
         except BrokenPipeError:
             raise TestbedError("the controller ended before its time (see log.txt)") from None
 
-    def arm(self, schedule):
-        """Have a schedule loaded and checked."""
-        self.tell(do="arm", schedule=json.loads(schedule.to_json()), lead_dark_s=LEAD_DARK_S, lead_lit_s=LEAD_LIT_S)
+    def arm(self, schedule, late_s):
+        """Have a schedule loaded and checked; `late_s` are switches that light their circuits late on purpose."""
+        self.tell(do="arm", schedule=json.loads(schedule.to_json()), lead_dark_s=LEAD_DARK_S, lead_lit_s=LEAD_LIT_S,
+                  late_s=late_s)
         self.expect("armed", _READY_TIMEOUT_S)
 
 
@@ -196,7 +198,7 @@ class _Conductor:
 
     def rehearse(self):
         """Warm every part up with packets that do not count, and leave every switch dark and settled."""
-        self._controller.arm(self._plan.schedule)
+        self._controller.arm(self._plan.schedule, {})
         self._controller.tell(do="rehearse")
         for _ in range(_GREETINGS):
             self._agents.greet()
@@ -219,8 +221,8 @@ class _Conductor:
             missing = still_missing
 
     def _play(self, schedule, releases, ahead_s):
-        self._controller.arm(schedule)
         first = not self.rounds
+        self._controller.arm(schedule, _deliberately_late_s() if first else {})
         self._agents.arm(releases, with_probes=first)
         this = Round(time.monotonic() + ahead_s, schedule.makespan_s, int((releases.sequence >= 0).sum()))
         self._controller.tell(do="play", epoch_s=this.epoch_s)
@@ -235,6 +237,12 @@ class _Conductor:
         this.lateness_s = times[:, 1] - times[:, 0] if len(times) else np.zeros(0)
         self.errors += played["errors"]
         self.rounds.append(this)
+
+
+def _deliberately_late_s():
+    """Switches to light late in the first round, from the environment: `o2:30ms`. A hook for tests of the verdict."""
+    name, _, time_text = os.environ.get("SPECTRA_TEST_LIT_LATE", "").partition(":")
+    return {int(name[1:]) - 1: parse_time_s(time_text)} if name else {}
 
 
 class _Stages:

@@ -3,7 +3,6 @@
 Also for Mininet's own command line:  mn --custom topologies/parallel_ocs.py --topo parallel_ocs,8,2 …
 """
 
-import networkx
 from mininet.topo import Topo
 
 MAX_SWITCHES = 32
@@ -81,6 +80,7 @@ class ParallelOCS(Topo):
         -------
         networkx.Graph
         """
+        import networkx  # here, so that Mininet's own `mn` can load this file without it
         graph = networkx.Graph()
         graph.add_nodes_from(self.hosts(), kind="host")
         graph.add_nodes_from(self.switches(), kind="switch")

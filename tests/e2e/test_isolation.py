@@ -1,0 +1,97 @@
+"""A run keeps to itself: nothing is left of it, however it ends, and two at once do not meet."""
+
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+from tests.e2e.conftest import await_gone
+
+
+def traces():
+    """What a run could leave behind on the machine: links, namespaces, mounts, files of Open vSwitch, cgroups."""
+    links = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True).stdout
+    with open("/proc/self/mounts", encoding="utf-8") as stream:
+        mounts = sorted(line.split()[1] for line in stream)
+    files = sorted(os.path.join(folder, name) for top in ("/run/openvswitch", "/run/netns")
+                   for folder, _, names in os.walk(top) for name in names)
+    cgroups = sorted(folder for folder, _, _ in os.walk("/sys/fs/cgroup"))
+    return [line.split(":")[1] for line in links.splitlines()], mounts, files, cgroups
+
+
+def test_nothing_is_left_after_success(start):
+    before = traces()
+    running = start()
+    running.await_text("controller ready")
+    pids = running.descendants()
+    assert len(pids) >= 15
+    assert running.finish().status in (0, 3)
+    assert await_gone(pids, 5) == []
+    assert traces() == before
+
+
+@pytest.mark.parametrize("stage", ["about", "network up", "controller ready"])
+def test_interrupt_ends_all_and_exits_130(start, stage):
+    before = traces()
+    running = start()
+    running.await_text(stage)
+    time.sleep(0.3)
+    pids = running.descendants()
+    os.killpg(running.process.pid, signal.SIGINT)  # as the terminal does: the whole group
+    done = running.finish()
+    assert done.status == 130
+    assert "interrupted" in done.stderr and "Traceback" not in done.stderr
+    assert done.result["measured_makespan_s"] is None
+    assert await_gone(pids, 5) == []
+    assert traces() == before
+
+
+def test_sigterm_is_an_interrupt_too(start):
+    running = start()
+    running.await_text("network up")
+    pids = running.descendants()
+    running.process.terminate()
+    assert running.finish().status == 130
+    assert await_gone(pids, 5) == []
+
+
+def test_nothing_is_left_after_sigkill(start):
+    before = traces()
+    running = start()
+    running.await_text("controller ready")
+    time.sleep(0.5)
+    pids = running.descendants()
+    running.process.kill()
+    running.process.wait()
+    assert await_gone(pids, 8) == []
+    assert traces() == before
+
+
+def test_two_runs_at_once_do_not_meet(start):
+    runs = [start("--rate", "2Mbit", "--seed", str(seed)) for seed in range(2)]
+    for done in [running.finish() for running in runs]:
+        assert done.status in (0, 3), done.stderr
+        assert done.result["delivered_bytes"] == done.result["demand_bytes"]
+        assert done.result["misdelivered_packets"] == 0
+
+
+def test_a_switch_that_dies_is_told_in_one_line(start):
+    running = start()
+    running.await_text("controller ready")
+    time.sleep(0.6)
+    victim = next(pid for pid in running.descendants() if name_of(pid) == "ovs-vswitchd")
+    os.kill(victim, signal.SIGKILL)
+    done = running.finish()
+    assert done.status == 1
+    assert "Traceback" not in done.stderr
+
+
+def name_of(pid):
+    """Name of a process, empty where it is gone."""
+    try:
+        with open(f"/proc/{pid}/comm", encoding="utf-8") as stream:
+            return stream.read().strip()
+    except OSError:
+        return ""
