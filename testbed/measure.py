@@ -41,6 +41,7 @@ def measure(plan, seen):
     complete = bool(arrived.all())
     measured_s = float(seen.arrived_s.max() - epoch_s) if complete else None
     result.update({
+        "datagrams": len(plan.datagrams),
         "delivered_bytes": delivered,
         "undelivered_bytes": result["demand_bytes"] - delivered,
         "corrupt_bytes": seen.counters["corrupt_bytes"],
@@ -83,7 +84,6 @@ def planned(plan):
         "period_s": settings.period,
         "seed": settings.seed,
         "datagram_payload_bytes": plan.link.payload_bytes,
-        "datagrams": len(plan.datagrams),
         "demand_bytes": int(plan.demand_bytes.sum()),
         "lower_bound_s": plan.lower_bound_s,
         "computed_makespan_s": plan.schedule.makespan_s,

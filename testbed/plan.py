@@ -1,6 +1,7 @@
 """The plan of a run: everything that is known before anything is started."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -12,6 +13,9 @@ from testbed import transfer
 from testbed.errors import UserError
 from testbed.settings import Settings
 from testbed.units import format_rate, format_time
+
+MAKESPAN_MAX_S = 600.0
+DATAGRAMS_MAX = 2_000_000
 
 
 @dataclass(frozen=True)
@@ -28,8 +32,8 @@ class Plan:
     schedule : Schedule
         For `link.demand_s(demand_bytes)`; dark where a circuit carries no demand.
     lower_bound_s : float
-    datagrams : Datagrams
-    releases : Releases
+    shares : dict
+        What each circuit carries, as `transfer.share_out` gives it.
     """
 
     settings: Settings
@@ -38,8 +42,7 @@ class Plan:
     link: transfer.LinkModel
     schedule: Schedule
     lower_bound_s: float
-    datagrams: transfer.Datagrams
-    releases: transfer.Releases
+    shares: dict
 
     @property
     def hosts(self):
@@ -49,7 +52,21 @@ class Plan:
     @property
     def predicted_makespan_s(self):
         """When the last byte arrives if the schedule is played ideally."""
-        return self.releases.last_s
+        return transfer.last_byte_s(self.shares)
+
+    @cached_property
+    def _cut(self):
+        return transfer.cut(self.shares, self.demand_bytes, self.link)
+
+    @property
+    def datagrams(self):
+        """All `Datagrams` of the run; made when first asked for, since a plan alone does not need them."""
+        return self._cut[0]
+
+    @property
+    def releases(self):
+        """When each is sent, as `Releases`."""
+        return self._cut[1]
 
 
 def make_plan(settings):
@@ -85,6 +102,25 @@ def make_plan(settings):
     demand_s = link.demand_s(demand_bytes)
     schedule = SCHEDULERS[settings.scheduler](demand_s, settings.switches, settings.delta)
     schedule = schedule.lit_only_where(demand_bytes > 0)
-    datagrams, releases = transfer.plan(schedule, demand_bytes, link)
     return Plan(settings, name, demand_bytes, link, schedule,
-                lower_bound_s(demand_s, settings.switches, settings.delta), datagrams, releases)
+                lower_bound_s(demand_s, settings.switches, settings.delta), transfer.share_out(schedule, demand_s))
+
+
+def check_playable(plan):
+    """Refuse what would take too long or too much memory to be played; planning alone has no such limit.
+
+    Raises
+    ------
+    UserError
+        It names a rate that does.
+    """
+    wire_bytes = plan.link.demand_s(plan.demand_bytes).sum() * plan.link.rate_bps / 8
+    datagrams = wire_bytes / (plan.link.payload_bytes + transfer.OVERHEAD_BYTES)
+    if plan.schedule.makespan_s > MAKESPAN_MAX_S:
+        faster = format_rate(plan.settings.rate * plan.schedule.makespan_s / MAKESPAN_MAX_S)
+        raise UserError(f"--rate {format_rate(plan.settings.rate)}: the schedule takes "
+                        f"{plan.schedule.makespan_s / 60:.0f} minutes, and at most {MAKESPAN_MAX_S / 60:.0f} are played; "
+                        f"use a smaller demand or about {faster}, or plan only with --dry-run")
+    if datagrams > DATAGRAMS_MAX:
+        raise UserError(f"--demand {plan.settings.demand}: {datagrams:,.0f} datagrams, and at most {DATAGRAMS_MAX:,} "
+                        "are played; use a smaller demand, or plan only with --dry-run")

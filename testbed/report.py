@@ -75,8 +75,8 @@ def print_result(plan, result, folder, stream):
 
 def _rows(plan, result):
     settings = plan.settings
-    yield "demand", (f"{plan.demand}, {plan.hosts} hosts, {format_bytes(result['demand_bytes'])} in "
-                     f"{result['datagrams']:,} datagrams, seed {settings.seed}")
+    yield "demand", (f"{plan.demand}, {plan.hosts} hosts, {format_bytes(result['demand_bytes'])}, "
+                     f"seed {settings.seed}")
     yield "network", (f"{settings.switches} switches, δ {format_time(settings.delta)}, "
                       f"{format_rate(settings.rate)} a link")
     yield from _schedule_rows(plan)
@@ -101,7 +101,7 @@ def _rows(plan, result):
 def _schedule_rows(plan):
     for h, slots in enumerate(plan.schedule.switches):
         durations = ", ".join(format_time(slot.duration_s) for slot in slots[:8]) + (", …" if len(slots) > 8 else "")
-        yield f"switch o{h + 1}", (f"{len(slots)} slots, load {format_time(plan.schedule.loads_s[h])}"
+        yield f"switch o{h + 1}", (f"{len(slots)} slot{'s' * (len(slots) != 1)}, load {format_time(plan.schedule.loads_s[h])}"
                                    + (f": {durations}" if slots else ""))
 
 
@@ -111,7 +111,7 @@ def _observation_rows(result):
         yield "measured − computed", f"{result['difference_s']['total'] * 1e3:+.2f} ms: {', '.join(parts)}"
     losses = result["losses"]
     yield "lost and sent again", (
-        f"{losses['datagrams']} datagrams ({losses['head_of_slot']} at the head, {losses['tail_of_slot']} at the tail "
+        f"{losses['datagrams']} of {result['datagrams']:,} datagrams ({losses['head_of_slot']} at the head, {losses['tail_of_slot']} at the tail "
         f"of a slot, {losses['elsewhere']} elsewhere); {result['rounds'] - 1} repair rounds")
     dark = result["dark_interval_s"]
     seen = (f"{format_time(dark['p50'])} median, {format_time(dark['min'])} to {format_time(dark['max'])} "

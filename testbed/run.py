@@ -5,6 +5,7 @@
 
 import argparse
 import contextlib
+import glob
 import os
 import shutil
 import signal
@@ -14,7 +15,7 @@ import time
 from testbed import report
 from testbed.errors import BAD_INPUT, DELIVERED, INTERRUPTED, UNDELIVERED, UNTRUSTWORTHY, TestbedError, UserError
 from testbed.measure import measure, planned
-from testbed.plan import make_plan
+from testbed.plan import check_playable, make_plan
 from testbed.settings import load
 
 TOOLS = ("ip", "mnexec", "ifconfig", "ovs-vsctl", "ovs-vswitchd", "ovsdb-server", "ovsdb-tool")
@@ -54,6 +55,7 @@ def main(arguments=None):
         plan = make_plan(settings)
         if not settings.dry_run:
             check_machine(settings)
+            check_playable(plan)
         with _run_folder(settings, plan) as folder:
             report.write_plan(folder, plan, planned(plan))
             if settings.dry_run:
@@ -147,10 +149,13 @@ def _run_folder(settings, plan):
         raise UserError(f"--out {folder}: {error.strerror}") from None
     try:
         yield folder
+    except UserError:  # bad input that only the start could tell: then nothing stays
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
     except OSError as error:
         raise TestbedError(f"writing {error.filename or folder}: {error.strerror}") from None
     finally:
-        _give_to_user([*made, *(os.path.join(folder, name) for name in os.listdir(folder))])
+        _give_to_user([*made, *glob.glob(os.path.join(glob.escape(folder), "*"))])
 
 
 def _give_to_user(paths):

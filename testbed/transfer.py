@@ -23,6 +23,7 @@ UNIT_S = 0.010  # link time that is sent at one go
 REPAIR_SLOT_S = 0.020
 SHORT_SLOT_S = 0.005
 OVERLOAD_MAX = 0.01
+_SPARES_MAX = 8  # places for repairs that a slot's circuit offers after its share
 
 
 @dataclass(frozen=True)
@@ -134,10 +135,21 @@ class Releases:
     def __len__(self):
         return len(self.sequence)
 
+
+@dataclass(frozen=True)
+class Share:
+    """What one circuit of a slot carries of its pair: `share_s` of link time from `start_s`, and room after it."""
+
+    switch: int
+    slot: int
+    start_s: float
+    share_s: float
+    end_s: float
+
     @property
-    def last_s(self):
-        """When the last byte arrives if all goes ideally, in seconds from the epoch; 0 without any."""
-        return float(self.end_s[self.sequence >= 0].max(initial=0.0))
+    def length_s(self):
+        """How long it takes: a share that was made larger by a short slot's keeps to its slot, and goes faster."""
+        return min(self.share_s, self.end_s - self.start_s)
 
 
 def plan(schedule, demand_bytes, link):
@@ -155,55 +167,92 @@ def plan(schedule, demand_bytes, link):
     datagrams : Datagrams
     releases : Releases
     """
-    demand_s = link.demand_s(demand_bytes)
-    cut, places = _Rows(), _Places()
-    for (i, j), stretches in _share_out(schedule, demand_s).items():
+    return cut(share_out(schedule, link.demand_s(demand_bytes)), demand_bytes, link)
+
+
+def cut(shares, demand_bytes, link):
+    """Cut what each circuit carries into datagrams; see `plan`.
+
+    Parameters
+    ----------
+    shares : dict of (int, int) to list of Share
+        As `share_out` returns it.
+    demand_bytes : ndarray of int, shape (n, n)
+    link : LinkModel
+
+    Returns
+    -------
+    datagrams : Datagrams
+    releases : Releases
+    """
+    rows, places = _Rows(), _Places()
+    for (i, j), parts in shares.items():
+        total_s, total_bytes = sum(part.share_s for part in parts), int(demand_bytes[i, j])
         done_s, done_bytes = 0.0, 0
-        for switch, slot, window, share_s in stretches:
-            length_s = window.end_s - window.lit_s
-            # A share that leaves room keeps away from the change at the head of its slot.
-            start_s = window.lit_s + min(max(length_s - share_s, 0.0), UNIT_S) / 2
-            if share_s > 0:
-                done_s += share_s
+        for part in parts:
+            if part.share_s > 0:
+                done_s += part.share_s
                 # Cumulative rounding: the shares of a pair add up to its bytes, exactly.
-                upto = min(round(demand_bytes[i, j] * done_s / demand_s[i, j]), int(demand_bytes[i, j]))
-                sizes = _equal_parts(upto - done_bytes, max(1, round(share_s / link.datagram_s)))
-                offsets = done_bytes + np.cumsum(sizes) - sizes
+                upto = min(round(total_bytes * done_s / total_s), total_bytes)
+                sizes = _equal_parts(upto - done_bytes, max(1, round(part.share_s / link.datagram_s)))
+                first = rows.add(i, j, done_bytes + np.cumsum(sizes) - sizes, sizes)
                 done_bytes = upto
-                first = cut.add(i, j, offsets, sizes)
-                places.add(range(first, first + len(sizes)), i, j, switch, slot, start_s, min(share_s, length_s))
-            spares = min(8, int((window.end_s - start_s - share_s) / UNIT_S))
-            places.add([-1] * spares, i, j, switch, slot, start_s + share_s, spares * UNIT_S)
-    return cut.datagrams(), places.releases()
+                places.add(range(first, first + len(sizes)), i, j, part.switch, part.slot, part.start_s, part.length_s)
+            spare_start_s = part.start_s + part.length_s
+            spares = min(_SPARES_MAX, int((part.end_s - spare_start_s) / UNIT_S))
+            places.add([-1] * spares, i, j, part.switch, part.slot, spare_start_s, spares * UNIT_S)
+    return rows.datagrams(), places.releases()
 
 
-def _share_out(schedule, demand_s):
-    """Seconds of its demand that each pair gets in each of its circuits, earliest circuits first.
+def last_byte_s(shares):
+    """When the last byte arrives if all goes ideally, in seconds from the epoch."""
+    return max((part.start_s + part.length_s for parts in shares.values() for part in parts if part.share_s > 0),
+               default=0.0)
+
+
+def share_out(schedule, demand_s):
+    """What each circuit carries of its pair's demand, earliest circuits first.
 
     A slot shorter than `SHORT_SLOT_S` cannot be emulated faithfully: Open vSwitch takes up to 5 ms to change twice.
     Its share goes to the pair's largest share, where that then exceeds the link rate by `OVERLOAD_MAX` at most.
 
+    Parameters
+    ----------
+    schedule : Schedule
+    demand_s : ndarray, shape (n, n)
+
     Returns
     -------
-    dict of (int, int) to list of (int, int, Window, float)
-        (switch, slot, window, share in seconds) by pair, in the order of time.
+    dict of (int, int) to list of Share
+        By pair, in the order of time.
     """
     rest_s = demand_s.copy()
-    result = {}
+    places = {}
     for switch, slot, window, (i, j) in _circuits_in_time(schedule):
         share_s = min(rest_s[i, j], window.end_s - window.lit_s)
-        rest_s[i, j] = max(0.0, rest_s[i, j] - share_s)
-        if rest_s[i, j] < 1e-9:
+        rest_s[i, j] -= share_s
+        if 0 < rest_s[i, j] < 1e-9:
             share_s, rest_s[i, j] = share_s + rest_s[i, j], 0.0
-        result.setdefault((i, j), []).append([switch, slot, window, share_s])
-    for stretches in result.values():
-        largest = max(stretches, key=lambda stretch: stretch[3])
-        for stretch in stretches:
-            window, share_s = stretch[2:]
-            if (stretch is not largest and window.end_s - window.lit_s < SHORT_SLOT_S
-                    and largest[3] + share_s <= (1 + OVERLOAD_MAX) * (largest[2].end_s - largest[2].lit_s)):
-                largest[3], stretch[3] = largest[3] + share_s, 0.0
-    return result
+        places.setdefault((i, j), []).append([switch, slot, window, float(share_s)])
+    for parts in places.values():
+        _empty_short_slots(parts)
+    return {pair: [_place(*part) for part in parts] for pair, parts in places.items()}
+
+
+def _empty_short_slots(parts):
+    """Move the shares of a pair's short slots into its largest share, in place."""
+    largest = max(parts, key=lambda part: part[3])
+    room_s = (1 + OVERLOAD_MAX) * (largest[2].end_s - largest[2].lit_s)
+    for part in parts:
+        window, share_s = part[2:]
+        if part is not largest and window.end_s - window.lit_s < SHORT_SLOT_S and largest[3] + share_s <= room_s:
+            largest[3], part[3] = largest[3] + share_s, 0.0
+
+
+def _place(switch, slot, window, share_s):
+    """A share that leaves room keeps away from the change at the head of its slot."""
+    spare_s = max(window.end_s - window.lit_s - share_s, 0.0)
+    return Share(switch, slot, window.lit_s + min(spare_s, UNIT_S) / 2, share_s, window.end_s)
 
 
 def plan_repair(schedule, datagrams, missing, link):
