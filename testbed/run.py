@@ -16,15 +16,26 @@ from testbed import report
 from testbed.errors import BAD_INPUT, DELIVERED, INTERRUPTED, UNDELIVERED, UNTRUSTWORTHY, TestbedError, UserError
 from testbed.measure import measure, planned
 from testbed.plan import check_playable, make_plan
-from testbed.settings import load
+from testbed.settings import load, nearest
 
 TOOLS = ("ip", "mnexec", "ifconfig", "ovs-vsctl", "ovs-vswitchd", "ovsdb-server", "ovsdb-tool")
 
 
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line, as every other error is said."""
+
+    def error(self, message):
+        name = message.rpartition("unrecognized arguments: ")[2].split(" ")[0] if "unrecognized" in message else None
+        if name:
+            message = f"unknown option {name}{nearest(name, self._option_string_actions)}"
+        raise UserError(f"{message} (--help lists all options)")
+
+
 def parser():
     """The command line, as the README describes it."""
-    result = argparse.ArgumentParser(
-        prog="testbed/run.py", argument_default=argparse.SUPPRESS, description=__doc__.splitlines()[0],
+    result = _Parser(
+        prog="testbed/run.py", argument_default=argparse.SUPPRESS, allow_abbrev=False,
+        description=__doc__.splitlines()[0],
         epilog="Exit status: 0 delivered and trustworthy; 1 not everything delivered; 2 bad input; 3 delivered, but "
                "the run cannot be trusted; 130 interrupted.")
     add = result.add_argument
@@ -49,8 +60,8 @@ def parser():
 
 def main(arguments=None):
     """Run the command line; returns the exit status."""
-    options = vars(parser().parse_args(arguments))
     try:
+        options = vars(parser().parse_args(arguments))
         settings = load(options, options.pop("config", None))
         plan = make_plan(settings)
         if not settings.dry_run:

@@ -78,12 +78,25 @@ def load(options, config=None):
     except pydantic.ValidationError as error:
         first = error.errors()[0]
         key = str(first["loc"][0])
-        message = first["msg"].removeprefix("Value error, ")
-        if first["type"] in ("greater_than", "greater_than_equal", "less_than", "less_than_equal") or (
-                first["type"].endswith("_parsing") or first["type"].endswith("_type")):
-            message = f"{first['input']!r}: {message[0].lower()}{message[1:]}"
-        where = f"--{key.replace('_', '-')}" if key in options else f"{config}, key {key!r}"
-        raise UserError(f"{where}: {message}") from None
+        where = f"--{key.replace('_', '-')}" if key in options else f"--config {config}, key {key!r}"
+        raise UserError(f"{where}: {_explain(first)}") from None
+
+
+_LIMITS = {"greater_than": "greater than", "greater_than_equal": "at least", "less_than": "less than",
+           "less_than_equal": "at most"}
+_KINDS = {"int": "a whole number", "bool": "true or false", "string": "a text"}
+
+
+def _explain(error):
+    """What pydantic found wrong, in the words of the other errors."""
+    kind, given = error["type"], error["input"]
+    if kind in _LIMITS:
+        return f"{given!r} must be {_LIMITS[kind]} {next(iter(error['ctx'].values()))}"
+    if kind.split("_")[0] in _KINDS:
+        return f"{given!r} is not {_KINDS[kind.split('_')[0]]}"
+    if kind == "literal_error":
+        return f"{given!r} is not one of {error['ctx']['expected']}"
+    return error["msg"].removeprefix("Value error, ")
 
 
 def _read_config(path):
