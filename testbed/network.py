@@ -31,6 +31,10 @@ _RUN_DIRECTORY = "/run/openvswitch"
 _SCHEMA = "/usr/share/openvswitch/vswitch.ovsschema"
 _START_TIMEOUT_S = 20
 _NEVER_MS = 1_000_000_000
+# At each flow-mod ovs-vswitchd builds a large structure and frees it again. With glibc's defaults each time goes to the
+# kernel and back, page by page: 12 ms of CPU time a slot at 64 ports, and 2.4 ms with these.
+_KEEP_MEMORY = {"MALLOC_TRIM_THRESHOLD_": str(1 << 32), "MALLOC_TOP_PAD_": str(64 << 20),
+                "MALLOC_MMAP_THRESHOLD_": str(1 << 30)}
 
 
 class QuietIntf(Intf):
@@ -94,7 +98,7 @@ class OpticalSwitch(Switch):
                    f"--log-file={self.directory}/{program}.log", "-vconsole:off", "-vsyslog:off"]
         with network_namespace(self.pid):
             self.daemons.append(subprocess.Popen(
-                command, env=self.ovs_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                command, env={**self.ovs_environment(), **_KEEP_MEMORY}, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL, start_new_session=True))
         # Left alone, the kernel often stacks two busy switches on one core for milliseconds while another idles.
         cores = sorted(os.sched_getaffinity(0))
