@@ -23,8 +23,6 @@ from topologies.parallel_ocs import ParallelOCS
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 RYU_PYTHON = os.path.join(ROOT, ".venv-ryu", "bin", "python")
-LEAD_DARK_S = 0.0
-LEAD_LIT_S = 0.0
 _EPOCH_AHEAD_S = 0.3
 _REPAIR_AHEAD_S = 0.005
 _GRACE_S = 0.008  # the last datagrams are on their way for this long at most
@@ -62,6 +60,7 @@ class Observation:
     stages_s: dict
     versions: dict
     errors: list
+    clock_jump_s: float
 
 
 class ControllerProcess:
@@ -118,14 +117,14 @@ class ControllerProcess:
         except BrokenPipeError:
             raise TestbedError("the controller ended before its time (see log.txt)") from None
 
-    def arm(self, schedule, late_s):
+    def arm(self, schedule, compensation_s=(0.0, 0.0), late_s=None):
         """Have a schedule loaded and checked; `late_s` are switches that light their circuits late on purpose."""
-        self.tell(do="arm", schedule=json.loads(schedule.to_json()), lead_dark_s=LEAD_DARK_S, lead_lit_s=LEAD_LIT_S,
-                  late_s=late_s)
+        self.tell(do="arm", schedule=json.loads(schedule.to_json()), lead_dark_s=compensation_s[0],
+                  lead_lit_s=compensation_s[1], late_s=late_s or {})
         self.expect("armed", _READY_TIMEOUT_S)
 
 
-def conduct(plan, log_path, say):
+def conduct(plan, log_path, say, repairs=True):
     """Run a plan on emulated switches, to the last byte or until repairs bring nothing more.
 
     Parameters
@@ -135,6 +134,8 @@ def conduct(plan, log_path, say):
         File that takes the log of the parts.
     say : callable
         `say(text)` tells the user what is going on.
+    repairs : bool
+        False leaves what is missing at the end of the schedule undelivered.
 
     Returns
     -------
@@ -165,10 +166,13 @@ def conduct(plan, log_path, say):
         conductor.rehearse()
         packets_before = _received_packets(network, agents)
         before = machine.read_cpu_times(groups)
+        clocks_before_s = machine.clock_distance_s()
         stages.enter("play")
         conductor.first_round()
         stages.enter("repair")
-        conductor.repair()
+        if repairs:
+            conductor.repair()
+        clock_jump_s = machine.clock_distance_s() - clocks_before_s
         after = machine.read_cpu_times(groups)
         stages.enter("collect")
         stray_packets = _received_packets(network, agents) - packets_before
@@ -180,7 +184,7 @@ def conduct(plan, log_path, say):
             ledger.arrived_switch.copy(), ledger.probe_sent_s.copy(), ledger.probe_arrived_s.copy(),
             {name: ledger.counter(name) for name in ledger.COUNTERS},
             stray_packets, machine.cpu_load(before, after), stages.seconds,
-            {framework["framework"]: framework["version"]}, conductor.errors)
+            {framework["framework"]: framework["version"]}, conductor.errors, clock_jump_s)
 
 
 def _received_packets(network, agents):
@@ -198,7 +202,7 @@ class _Conductor:
 
     def rehearse(self):
         """Warm every part up with packets that do not count, and leave every switch dark and settled."""
-        self._controller.arm(self._plan.schedule, {})
+        self._controller.arm(self._plan.schedule)
         self._controller.tell(do="rehearse")
         for _ in range(_GREETINGS):
             self._agents.greet()
@@ -214,7 +218,7 @@ class _Conductor:
         settings, datagrams = self._plan.settings, self._plan.datagrams
         while len(missing) and idle_rounds < _ROUNDS_WITHOUT_PROGRESS:
             demand_s = transfer.repair_demand_s(datagrams, missing, self._plan.hosts, self._plan.link)
-            schedule = SCHEDULERS[settings.scheduler](demand_s, settings.switches, settings.delta)
+            schedule = SCHEDULERS[settings.scheduler](demand_s, settings.switches, self._plan.schedule.delta_s)
             self._play(schedule, transfer.plan_repair(schedule, datagrams, missing, self._plan.link), _REPAIR_AHEAD_S)
             still_missing = self._agents.ledger.missing()
             idle_rounds = 0 if len(still_missing) < len(missing) else idle_rounds + 1
@@ -222,7 +226,7 @@ class _Conductor:
 
     def _play(self, schedule, releases, ahead_s):
         first = not self.rounds
-        self._controller.arm(schedule, _deliberately_late_s() if first else {})
+        self._controller.arm(schedule, self._plan.compensation_s, _deliberately_late_s() if first else None)
         self._agents.arm(releases, with_probes=first)
         this = Round(time.monotonic() + ahead_s, schedule.makespan_s, int((releases.sequence >= 0).sum()))
         self._controller.tell(do="play", epoch_s=this.epoch_s)

@@ -1,6 +1,7 @@
 """What the machine does meanwhile: CPU time, by the whole and by process."""
 
 import os
+import time
 from dataclasses import dataclass
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -60,3 +61,8 @@ def cpu_load(before, after):
         "of_core": {name: (after.groups_s[name] - value_s) / elapsed_s * cores
                     for name, value_s in before.groups_s.items()},
     }
+
+
+def clock_distance_s():
+    """CLOCK_BOOTTIME less CLOCK_MONOTONIC: it grows while the machine is suspended, and at no other time."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - time.monotonic()

@@ -5,17 +5,25 @@ from importlib import metadata
 
 import numpy as np
 
+from testbed.units import format_time
+
 # Limits of a run that can be trusted; the README says where they come from.
 CPU_BUSY_MAX = 0.85
-SENDER_LATE_P99_MAX_S = 0.005
-SWITCHING_LATE_P95_MAX_S = 0.005
+CPU_STEAL_MAX = 0.05
+SENDER_LATE_P99_MAX_S = 0.003
+SWITCHING_LATE_P50_MAX_S = 0.003
+SWITCHING_LATE_P95_MAX_S = 0.006
+DARK_ERROR_P50_MAX = 0.1  # of δ, or a millisecond
+DARK_RESOLUTION_S = 0.001
+LOSS_MAX = 0.001
+CLOCK_JUMP_MAX_S = 0.001
 HEAD_TAIL_S = 0.010
 JUDGED_SLOT_S = 0.010
 
 
 def tolerance_s(delta_s):
     """How far from a planned change a packet in the dark counts as switching latency, not as a violation."""
-    return min(SWITCHING_LATE_P95_MAX_S, delta_s / 4)
+    return min(SWITCHING_LATE_P95_MAX_S, delta_s / 3)
 
 
 def measure(plan, seen):
@@ -34,7 +42,7 @@ def measure(plan, seen):
         As events.jsonl holds them: `t_s` seconds from the epoch, sorted.
     """
     epoch_s = seen.rounds[0].epoch_s
-    changes = _changes(plan, seen, epoch_s)
+    changes = changes_seen(plan, seen)
     result = planned(plan)
     arrived = seen.arrived_s > 0
     delivered = int(plan.datagrams.size_bytes[arrived].sum())
@@ -55,15 +63,17 @@ def measure(plan, seen):
         "rounds": len(seen.rounds),
         "losses": _losses(plan, seen, epoch_s),
         "dark_violations": _dark_violations(plan, seen, epoch_s),
-        "dark_interval_s": _distribution([change["dark_seen_s"] for change in changes]),
-        "down_late_s": _distribution([change["down_late_s"] for change in changes]),
-        "up_late_s": _distribution([change["up_late_s"] for change in changes]),
-        "sender_late_s": _distribution(seen.rounds[0].lateness_s),
+        "dark_interval_s": distribution([change["dark_seen_s"] for change in changes]),
+        "down_late_s": distribution([change["down_late_s"] for change in changes]),
+        "up_late_s": distribution([change["up_late_s"] for change in changes]),
+        "sender_late_s": distribution(sender_late_s(plan, seen)),
         "bytes_by_switch": [int(plan.datagrams.size_bytes[arrived & (seen.arrived_switch == h)].sum())
                             for h in range(plan.settings.switches)],
         "cpu": seen.cpu,
+        "clock_jump_s": seen.clock_jump_s,
         "stages_s": seen.stages_s,
         "difference_s": _difference(plan, seen, epoch_s) if complete else None,
+        **_physical(plan, measured_s),
         "versions": {**result["versions"], **seen.versions},
     })
     result["reasons"] = _reasons(result, changes, seen)
@@ -79,21 +89,42 @@ def planned(plan):
         "demand": plan.demand,
         "hosts": plan.hosts,
         "switches": settings.switches,
-        "delta_s": settings.delta,
-        "rate_bps": settings.rate,
-        "period_s": settings.period,
+        "delta_s": plan.schedule.delta_s,
+        "rate_bps": plan.link.rate_bps,
+        "period_s": plan.period_s,
         "seed": settings.seed,
         "datagram_payload_bytes": plan.link.payload_bytes,
         "demand_bytes": int(plan.demand_bytes.sum()),
         "lower_bound_s": plan.lower_bound_s,
         "computed_makespan_s": plan.schedule.makespan_s,
         "predicted_makespan_s": plan.predicted_makespan_s,
+        "compensation_s": dict(zip(("dark", "lit"), plan.compensation_s)),
+        "time_scale": plan.why,
+        "dilation": plan.dilation,
+        "physical_rate_bps": settings.physical_rate,
+        "physical_delta_s": settings.physical_delta,
+        **_physical(plan, None),
     }
     values.update(dict.fromkeys((
         "delivered_bytes", "undelivered_bytes", "corrupt_bytes", "retransmitted_bytes", "measured_makespan_s",
         "measured_over_computed", "measured_over_predicted", "dark_violations", "trustworthy", "reasons")))
     values["versions"] = versions()
     return values
+
+
+def _physical(plan, measured_s):
+    """The makespans in the time of the physical fabric, where the run is a dilated one."""
+    if plan.dilation is None:
+        return {}
+    return {"lower_bound_physical_s": plan.lower_bound_s / plan.dilation,
+            "computed_makespan_physical_s": plan.schedule.makespan_s / plan.dilation,
+            "measured_makespan_physical_s": None if measured_s is None else measured_s / plan.dilation}
+
+
+def sender_late_s(plan, seen):
+    """How late each datagram was sent at first, by sequence number; nan where it was not."""
+    due_s = seen.rounds[0].epoch_s + first_places(plan).release_s
+    return np.where(seen.first_sent_s > 0, seen.first_sent_s - due_s, np.nan)
 
 
 def versions():
@@ -103,13 +134,13 @@ def versions():
             **{name: metadata.version(name) for name in names}}
 
 
-def _changes(plan, seen, epoch_s):
+def changes_seen(plan, seen):
     """For each slot of each switch, when the data plane saw it lit and dark again, by the probes on its circuit.
 
     `seen_lit_s` is half way from the last probe that was lost to the first that got through, `seen_dark_s` the other
     way round; `dark_seen_s` is from the slot before going dark to this one being lit. None where no probe tells.
     """
-    probes, changes = seen.probes, []
+    probes, changes, epoch_s = seen.probes, [], seen.rounds[0].epoch_s
     sent_s = np.where(seen.probe_sent_s > 0, seen.probe_sent_s - epoch_s, np.nan)
     through = seen.probe_arrived_s > 0
     for h in range(plan.settings.switches):
@@ -145,8 +176,8 @@ def _judged(changes):
 
 def _dark_violations(plan, seen, epoch_s):
     """Packets that a switch forwarded while it had to be dark, further from a planned change than the tolerance."""
-    margin_s = tolerance_s(plan.settings.delta)
-    first = _first_places(plan)
+    margin_s = tolerance_s(plan.schedule.delta_s)
+    first = first_places(plan)
     data_s = np.where(seen.first_sent_s > 0, seen.first_sent_s - epoch_s, np.nan)
     # A datagram that was sent again may have arrived by its second sending, which is not the one judged here.
     once = (seen.arrived_s > 0) & (seen.first_sent_s == seen.last_sent_s)
@@ -164,7 +195,7 @@ def _dark_violations(plan, seen, epoch_s):
     return violations
 
 
-class _first_places:
+class first_places:
     """Switch and slot of each datagram in the first round, by sequence number."""
 
     def __init__(self, plan):
@@ -180,7 +211,7 @@ class _first_places:
 def _losses(plan, seen, epoch_s):
     """Datagrams lost at their first sending, by where in their slot they were sent."""
     lost = (seen.arrived_s == 0) | (seen.first_sent_s != seen.last_sent_s)
-    first = _first_places(plan)
+    first = first_places(plan)
     counts = {"datagrams": int(lost.sum()), "head_of_slot": 0, "tail_of_slot": 0, "elsewhere": 0}
     windows = [plan.schedule.windows(h) for h in range(plan.settings.switches)]
     for sequence in np.flatnonzero(lost):
@@ -198,26 +229,25 @@ def _losses(plan, seen, epoch_s):
 def _difference(plan, seen, epoch_s):
     """Measured minus computed makespan, in parts that add up to it exactly."""
     computed_s, measured_s = plan.schedule.makespan_s, float(seen.arrived_s.max()) - epoch_s
-    first = _first_places(plan)
     prompt = seen.first_sent_s == seen.last_sent_s
-    last = int(np.argmax(np.where(prompt, seen.arrived_s, 0.0)))
-    last_arrived_s = float(seen.arrived_s[last]) - epoch_s
-    last_sent_s = float(seen.first_sent_s[last]) - epoch_s
-    start_up_s = float(seen.rounds[0].lateness_s[0])
-    rounding_s = first.release_s[last] - computed_s
-    switching_s = last_arrived_s - last_sent_s
-    repair_s = measured_s - last_arrived_s
-    total_s = measured_s - computed_s
-    return {
-        "start_up": start_up_s, "packet_rounding": float(rounding_s), "switching_latency": switching_s,
-        "repair": repair_s, "rest": total_s - start_up_s - float(rounding_s) - switching_s - repair_s,
-        "total": total_s,
+    last = int(np.argmax(np.where(prompt, seen.arrived_s, 0.0)))  # the last that needed no repair
+    first, late_s = int(np.argmin(seen.first_sent_s)), sender_late_s(plan, seen)
+    last_sent_s, last_arrived_s = float(seen.first_sent_s[last]), float(seen.arrived_s[last])
+    parts = {
+        "packet_rounding": float(first_places(plan).release_s[last]) - computed_s,
+        "start_up": float(late_s[first]),
+        "sender_lateness": float(late_s[last] - late_s[first]),
+        "switching_latency": last_arrived_s - last_sent_s,
+        "repair": measured_s - (last_arrived_s - epoch_s),
     }
+    total_s = measured_s - computed_s
+    return {**parts, "rest": total_s - sum(parts.values()), "total": total_s}
 
 
-def _distribution(values):
+def distribution(values):
     """Median, 95th and 99th percentile and extremes of what was seen; None where nothing was."""
     values = np.array([value for value in values if value is not None], dtype=float)
+    values = values[~np.isnan(values)]
     if not len(values):
         return None
     p50, p95, p99 = np.percentile(values, [50, 95, 99])
@@ -226,38 +256,61 @@ def _distribution(values):
 
 
 def _reasons(result, changes, seen):
-    """Why the run cannot be trusted, a line each; empty where it can."""
-    reasons = []
-    if result["corrupt_bytes"] or seen.counters["corrupt_packets"]:
-        reasons.append(f"{seen.counters['corrupt_packets']} datagrams arrived corrupt")
+    """Why the run cannot be trusted, a line each, with what would help; empty where it can."""
+    return [*_packet_reasons(result, seen), *_machine_reasons(result, seen), *_late_switches(changes),
+            *_dark_reasons(result), *seen.errors]
+
+
+def _packet_reasons(result, seen):
+    if seen.counters["corrupt_packets"]:
+        yield f"{seen.counters['corrupt_packets']} datagrams arrived corrupt"
     if result["misdelivered_packets"]:
-        reasons.append(f"{result['misdelivered_packets']} packets reached a host that they were not for")
+        yield f"{result['misdelivered_packets']} packets reached a host that they were not for"
     if result["dark_violations"]:
-        reasons.append(f"{result['dark_violations']} packets were forwarded by a switch that had to be dark")
+        yield f"{result['dark_violations']} packets were forwarded by a switch that had to be dark"
+    if seen.counters["unsent_packets"]:
+        yield f"{seen.counters['unsent_packets']} packets could not be sent"
+    lost = result["losses"]["datagrams"] / result["datagrams"]
+    if lost > LOSS_MAX:
+        yield f"{lost:.2%} of the datagrams were lost at first, above {LOSS_MAX:.1%}: use a lower rate or a larger δ"
+
+
+def _machine_reasons(result, seen):
+    helps = "stop other programs, or use a lower rate"
     if seen.cpu["busy"] > CPU_BUSY_MAX:
-        reasons.append(f"the CPU was {seen.cpu['busy']:.0%} busy, above {CPU_BUSY_MAX:.0%}: "
-                       "stop other programs, or use a lower rate")
+        yield f"the CPU was {seen.cpu['busy']:.0%} busy, above {CPU_BUSY_MAX:.0%}: {helps}"
+    if seen.cpu["steal"] > CPU_STEAL_MAX:
+        yield (f"the hypervisor took {seen.cpu['steal']:.1%} of the CPU, above {CPU_STEAL_MAX:.0%}: "
+               "stop other virtual machines")
     late = result["sender_late_s"]
     if late and late["p99"] > SENDER_LATE_P99_MAX_S:
-        reasons.append(f"one datagram in a hundred was sent over {late['p99'] * 1e3:.1f} ms late, above "
-                       f"{SENDER_LATE_P99_MAX_S * 1e3:g} ms: stop other programs, or use a lower rate")
-    reasons += _late_switches(changes)
-    reasons += seen.errors
-    return reasons
+        yield (f"one datagram in a hundred was sent over {late['p99'] * 1e3:.1f} ms late, above "
+               f"{SENDER_LATE_P99_MAX_S * 1e3:g} ms: {helps}")
+    if abs(seen.clock_jump_s) > CLOCK_JUMP_MAX_S:
+        yield f"the machine's clocks came apart by {format_time(seen.clock_jump_s)}: it was suspended, or paused"
+
+
+def _dark_reasons(result):
+    dark, delta_s = result["dark_interval_s"], result["delta_s"]
+    allowed_s = max(DARK_ERROR_P50_MAX * delta_s, DARK_RESOLUTION_S)
+    if dark and abs(dark["p50"] - delta_s) > allowed_s:
+        yield (f"half of the dark intervals were {format_time(dark['p50'])} or {'more' if dark['p50'] > delta_s else 'less'}, "
+               f"further from δ than {format_time(allowed_s)}: use a larger δ")
 
 
 def _late_switches(changes):
-    reasons, changes = [], _judged(changes)
-    for h in sorted({change["switch"] for change in changes}):
-        late = _distribution(value for change in changes if change["switch"] == h
-                             for value in (change["up_late_s"], change["down_late_s"]))
-        if late and late["p95"] > SWITCHING_LATE_P95_MAX_S:
-            reasons.append(f"switch o{h + 1} changed up to {late['p95'] * 1e3:.1f} ms late, above "
-                           f"{SWITCHING_LATE_P95_MAX_S * 1e3:g} ms")
-        unseen = sum(change["seen_lit_s"] is None for change in changes if change["switch"] == h)
+    judged = _judged(changes)
+    for h in sorted({change["switch"] for change in judged}):
+        mine = [change for change in judged if change["switch"] == h]
+        late = distribution(value for change in mine for value in (change["up_late_s"], change["down_late_s"]))
+        for key, limit_s in (("p50", SWITCHING_LATE_P50_MAX_S), ("p95", SWITCHING_LATE_P95_MAX_S)):
+            if late and late[key] > limit_s:
+                yield (f"switch o{h + 1} changed {format_time(late[key])} late ({key}), above {format_time(limit_s)}: "
+                       "stop other programs, or use fewer hosts")
+                break
+        unseen = sum(change["seen_lit_s"] is None for change in mine)
         if unseen:
-            reasons.append(f"switch o{h + 1} was not seen lit in {unseen} of its slots")
-    return reasons
+            yield f"switch o{h + 1} was not lit in time in {unseen} of its slots"
 
 
 def _events(plan, seen, epoch_s, changes):
@@ -284,7 +337,7 @@ def _events(plan, seen, epoch_s, changes):
 
 def _circuit_events(plan, seen, epoch_s):
     """One event for each circuit of the schedule that carried data: planned instants, packets seen, bytes."""
-    first = _first_places(plan)
+    first = first_places(plan)
     source, destination = plan.datagrams.source, plan.datagrams.destination
     keys = np.stack([first.switch, first.slot, source, destination])
     order = np.lexsort(keys[::-1])

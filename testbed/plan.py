@@ -14,6 +14,7 @@ from testbed.errors import UserError
 from testbed.settings import Settings
 from testbed.units import format_rate, format_time
 
+MAKESPAN_S = 6.0  # where the period is ours to choose
 MAKESPAN_MAX_S = 600.0
 DATAGRAMS_MAX = 2_000_000
 
@@ -34,6 +35,14 @@ class Plan:
     lower_bound_s : float
     shares : dict
         What each circuit carries, as `transfer.share_out` gives it.
+    compensation_s : (float, float)
+        How far ahead of its instant the message is sent that makes a switch dark, and that lights its circuits.
+    period_s : float or None
+        Link time of a line of 1, for a normalised demand.
+    dilation : float or None
+        How many seconds of the run stand for one of the physical fabric.
+    why : str
+        How the time scale was chosen.
     """
 
     settings: Settings
@@ -43,6 +52,10 @@ class Plan:
     schedule: Schedule
     lower_bound_s: float
     shares: dict
+    compensation_s: tuple[float, float] = (0.0, 0.0)
+    period_s: float | None = None
+    dilation: float | None = None
+    why: str = ""
 
     @property
     def hosts(self):
@@ -69,12 +82,14 @@ class Plan:
         return self._cut[1]
 
 
-def make_plan(settings):
+def make_plan(settings, calibration):
     """Plan a run.
 
     Parameters
     ----------
     settings : Settings
+    calibration : Calibration
+        What the machine can carry: it decides what the settings leave open.
 
     Returns
     -------
@@ -87,40 +102,98 @@ def make_plan(settings):
     """
     name, matrix = demands.demand_of(settings)
     n = len(matrix)
-    link = transfer.LinkModel.choose(settings.rate, n * settings.switches)
-    if demands.is_normalised(settings):
-        demand_s = matrix * settings.period
-        smallest_s = demand_s[demand_s > 0].min()
-        if smallest_s < link.wire_s(1, 1):
-            raise UserError(
-                f"--rate {format_rate(settings.rate)}, --period {format_time(settings.period)}: the smallest demand "
-                f"is {format_time(smallest_s)} of link time, less than one byte in one datagram; "
-                "use a higher rate or a longer period")
-        demand_bytes = link.demand_bytes(demand_s)
+    links = n * settings.switches
+    packets_per_s = calibration.safe_packets_per_s(links)
+    rate_bps = settings.rate or transfer.rate_for(links, packets_per_s)
+    link = transfer.LinkModel.choose(rate_bps, links, packets_per_s)
+    why = [] if settings.rate else [f"rate {format_rate(rate_bps)}: at most {packets_per_s:,.0f} packets/s on all links"]
+    delta_s, period_s, dilation = settings.delta, None, None
+    if settings.physical_rate:
+        if demands.is_normalised(settings):
+            raise UserError(f"--demand {settings.demand}: with --physical-rate the demand has to be a file of bytes")
+        delta_s, dilation = _dilate(settings, matrix, calibration)
+        demand_s = matrix * 8 / settings.physical_rate * dilation
+        why.append(f"time dilated {dilation:,.4g} times: δ {format_time(settings.physical_delta)} is played as "
+                   f"{format_time(delta_s)}")
+    elif demands.is_normalised(settings):
+        longest = max(matrix.sum(axis=0).max(), matrix.sum(axis=1).max())
+        period_s = settings.period or _two_digits(MAKESPAN_S * settings.switches / longest)
+        if not settings.period:
+            why.append(f"period {format_time(period_s)}: a makespan of about {MAKESPAN_S:g} s, beside which "
+                       "a switch's millisecond counts little")
+        demand_s = matrix * period_s
     else:
+        demand_s = None
+    if demand_s is None:
         demand_bytes = np.rint(matrix).astype(np.int64)
+    else:
+        _check_smallest(demand_s, link, settings, period_s)
+        demand_bytes = link.demand_bytes(demand_s)
     demand_s = link.demand_s(demand_bytes)
-    schedule = SCHEDULERS[settings.scheduler](demand_s, settings.switches, settings.delta)
+    schedule = SCHEDULERS[settings.scheduler](demand_s, settings.switches, delta_s)
     schedule = schedule.lit_only_where(demand_bytes > 0)
-    return Plan(settings, name, demand_bytes, link, schedule,
-                lower_bound_s(demand_s, settings.switches, settings.delta), transfer.share_out(schedule, demand_s))
+    return Plan(settings, name, demand_bytes, link, schedule, lower_bound_s(demand_s, settings.switches, delta_s),
+                transfer.share_out(schedule, demand_s), calibration.compensation_s(n), period_s, dilation,
+                "; ".join(why))
 
 
-def check_playable(plan):
-    """Refuse what would take too long or too much memory to be played; planning alone has no such limit.
+def _dilate(settings, matrix, calibration):
+    """(δ in the run, dilation): one factor for rate and delay, so that the makespan is a few seconds and δ honest."""
+    physical_s = matrix * 8 / settings.physical_rate
+    longest_s = lower_bound_s(physical_s, settings.switches, settings.physical_delta)
+    dilation = max(MAKESPAN_S / longest_s, calibration.smallest_delta_s / settings.physical_delta)
+    if longest_s * dilation > MAKESPAN_MAX_S:
+        honest_s = MAKESPAN_MAX_S / longest_s
+        raise UserError(
+            f"--physical-delta {format_time(settings.physical_delta)}: the smallest honest δ here is "
+            f"{format_time(calibration.smallest_delta_s)}, and dilated to that the transfer takes "
+            f"{longest_s * dilation / 60:,.0f} minutes of at most {MAKESPAN_MAX_S / 60:.0f}; the nearest that works is "
+            f"--physical-delta {format_time(calibration.smallest_delta_s / honest_s).replace(' ', '')}, or a demand "
+            f"{longest_s * dilation / MAKESPAN_MAX_S:,.1f} times smaller")
+    return settings.physical_delta * dilation, dilation
+
+
+def _check_smallest(demand_s, link, settings, period_s):
+    smallest_s = demand_s[demand_s > 0].min()
+    if smallest_s < link.wire_s(1, 1):
+        length = f", --period {format_time(period_s)}" if period_s else ""
+        raise UserError(f"--rate {format_rate(link.rate_bps)}{length}: the smallest demand of {settings.demand} is "
+                        f"{format_time(smallest_s)} of link time, less than one byte in one datagram; use a higher "
+                        "rate or a longer period")
+
+
+def _two_digits(value):
+    return float(f"{value:.2g}")
+
+
+def check_playable(plan, calibration):
+    """Refuse what this machine cannot carry, or would take too long; planning alone has no such limit.
 
     Raises
     ------
     UserError
-        It names a rate that does.
+        It names the nearest setting that works.
     """
+    settings, links = plan.settings, plan.hosts * plan.settings.switches
+    if links > calibration.most_links:
+        raise UserError(f"--hosts {plan.hosts}, --switches {settings.switches}: {links} links, and this machine holds "
+                        f"{calibration.most_links}; the nearest that works is "
+                        f"--hosts {max(2, calibration.most_links // settings.switches)}, or plan only with --dry-run")
     wire_bytes = plan.link.demand_s(plan.demand_bytes).sum() * plan.link.rate_bps / 8
     datagrams = wire_bytes / (plan.link.payload_bytes + transfer.OVERHEAD_BYTES)
+    # Links send at the same time only where circuits are lit: the mean over the makespan is what has to be carried.
+    packets_per_s = datagrams / plan.schedule.makespan_s
+    most = calibration.most_packets_per_s(links)
+    if packets_per_s > most:
+        slower = plan.link.rate_bps * most / packets_per_s
+        raise UserError(f"--rate {format_rate(plan.link.rate_bps)}: {packets_per_s:,.0f} packets/s, and this machine "
+                        f"carries {most:,.0f}; the nearest that works is about {format_rate(slower)}, or plan only with "
+                        "--dry-run")
     if plan.schedule.makespan_s > MAKESPAN_MAX_S:
-        faster = format_rate(plan.settings.rate * plan.schedule.makespan_s / MAKESPAN_MAX_S)
-        raise UserError(f"--rate {format_rate(plan.settings.rate)}: the schedule takes "
+        faster = format_rate(plan.link.rate_bps * plan.schedule.makespan_s / MAKESPAN_MAX_S)
+        raise UserError(f"--rate {format_rate(plan.link.rate_bps)}: the schedule takes "
                         f"{plan.schedule.makespan_s / 60:.0f} minutes, and at most {MAKESPAN_MAX_S / 60:.0f} are played; "
                         f"use a smaller demand or about {faster}, or plan only with --dry-run")
     if datagrams > DATAGRAMS_MAX:
-        raise UserError(f"--demand {plan.settings.demand}: {datagrams:,.0f} datagrams, and at most {DATAGRAMS_MAX:,} "
+        raise UserError(f"--demand {settings.demand}: {datagrams:,.0f} datagrams, and at most {DATAGRAMS_MAX:,} "
                         "are played; use a smaller demand, or plan only with --dry-run")

@@ -10,8 +10,9 @@ from rich.table import Table
 from testbed.units import format_bytes, format_rate, format_time
 
 _DIFFERENCE = (
-    ("start_up", "start-up"),
     ("packet_rounding", "packet rounding"),
+    ("start_up", "start-up"),
+    ("sender_lateness", "sender lateness"),
     ("switching_latency", "switching latency"),
     ("repair", "repair"),
     ("rest", "rest"),
@@ -77,13 +78,18 @@ def _rows(plan, result):
     settings = plan.settings
     yield "demand", (f"{plan.demand}, {plan.hosts} hosts, {format_bytes(result['demand_bytes'])}, "
                      f"seed {settings.seed}")
-    yield "network", (f"{settings.switches} switches, δ {format_time(settings.delta)}, "
-                      f"{format_rate(settings.rate)} a link")
+    yield "network", (f"{settings.switches} switches, δ {format_time(result['delta_s'])}, "
+                      f"{format_rate(result['rate_bps'])} a link")
+    if plan.why:
+        yield "time scale", plan.why
     yield from _schedule_rows(plan)
     yield "lower bound", format_time(result["lower_bound_s"])
     yield "computed makespan", (f"{format_time(result['computed_makespan_s'])}  "
                                 f"({result['computed_makespan_s'] / result['lower_bound_s']:.3f} × lower bound)")
     yield "predicted makespan", format_time(result["predicted_makespan_s"])
+    if plan.dilation is not None:
+        yield "physical makespan", (f"{format_time(result['computed_makespan_physical_s'])} computed, "
+                                    f"{format_time(result['measured_makespan_physical_s'])} measured")
     if result["delivered_bytes"] is None:
         yield "measured makespan", "- (dry run)"
         return
@@ -116,7 +122,10 @@ def _observation_rows(result):
     dark = result["dark_interval_s"]
     seen = (f"{format_time(dark['p50'])} median, {format_time(dark['min'])} to {format_time(dark['max'])} "
             f"({dark['count']} intervals)" if dark else "no switch had two slots")
-    yield "dark as packets saw it", f"{seen}; {result['dark_violations']} violations"
+    lead = result["compensation_s"]
+    yield "dark as packets saw it", (
+        f"{seen}; {result['dark_violations']} violations; messages sent ahead by {format_time(lead['dark'])} (dark) and "
+        f"{format_time(lead['lit'])} (lit)")
     cpu = result["cpu"]
     shares = ", ".join(f"{name} {share:.2f}" for name, share in cpu["of_core"].items())
     yield "CPU", f"{cpu['busy']:.0%} of {cpu['cores']} cores busy, {cpu['steal']:.1%} stolen (cores used: {shares})"

@@ -12,8 +12,10 @@ import signal
 import sys
 import time
 
-from testbed import report
+from testbed import calibration, report
+from testbed.demand import demand_of
 from testbed.errors import BAD_INPUT, DELIVERED, INTERRUPTED, UNDELIVERED, UNTRUSTWORTHY, TestbedError, UserError
+from testbed.lock import alone
 from testbed.measure import measure, planned
 from testbed.plan import check_playable, make_plan
 from testbed.settings import load, nearest
@@ -46,8 +48,11 @@ def parser():
     add("--hosts", metavar="N", help="number of hosts (default 8, or what the file has)")
     add("--switches", metavar="S", help="number of parallel switches (default 2)")
     add("--delta", metavar="TIME", help="reconfiguration delay (default 20ms)")
-    add("--period", metavar="TIME", help="link time of a line of 1 (default 4s)")
-    add("--rate", metavar="RATE", help="rate of each link (default 10Mbit)")
+    add("--period", metavar="TIME", help="link time of a line of 1 (default: for a makespan of about 6 s)")
+    add("--rate", metavar="RATE", help="rate of each link (default: what this machine carries with headroom)")
+    add("--physical-rate", metavar="RATE", help="think in the real fabric: rate of its links, with --physical-delta; "
+        "the run is dilated in time by one factor")
+    add("--physical-delta", metavar="TIME", help="reconfiguration delay of the real fabric")
     add("--scheduler", metavar="NAME", help="scheduling algorithm (default spectra)")
     add("--seed", metavar="K", help="seed of the generated demand (default 0)")
     add("--framework", metavar="NAME", help="OpenFlow framework: os-ken (default) or ryu")
@@ -55,6 +60,7 @@ def parser():
     add("--dry-run", action="store_true", help="plan and write the run folder only; needs no root")
     add("--json", action="store_true", help="print result.json alone on standard output")
     add("--quiet", action="store_true", help="no progress on standard error")
+    add("--no-wait", action="store_true", help="refuse instead of waiting where another run is going on")
     return result
 
 
@@ -63,24 +69,41 @@ def main(arguments=None):
     try:
         options = vars(parser().parse_args(arguments))
         settings = load(options, options.pop("config", None))
-        plan = make_plan(settings)
-        if not settings.dry_run:
-            check_machine(settings)
-            check_playable(plan)
-        with _run_folder(settings, plan) as folder:
-            report.write_plan(folder, plan, planned(plan))
-            if settings.dry_run:
+        demand_of(settings)  # what is wrong with it is told before anything is waited for
+        if settings.dry_run:
+            plan = make_plan(settings, calibration.load() or calibration.GUESS)
+            with _run_folder(settings, plan) as folder:
                 result, status = planned(plan), DELIVERED
-            else:
-                result, status = _run(plan, folder)
-            _print(plan, result, folder)
+                report.write_plan(folder, plan, result)
+                _print(plan, result, folder)
             return status
+        check_machine(settings)
+        with alone(settings.no_wait, _sayer(settings)):
+            return _measured_run(settings)
     except UserError as error:
         return _complain(error, BAD_INPUT)
     except TestbedError as error:
         return _complain(error, UNDELIVERED)
     except KeyboardInterrupt:
         return _complain("interrupted; everything it had started is gone", INTERRUPTED)
+
+
+def _measured_run(settings):
+    """Plan for this machine, play, and measure; returns the exit status."""
+    say = _sayer(settings)
+    machine = calibration.load() or calibration.measure_machine(lambda plan: isolated_run(plan, os.devnull, say), say)
+    plan = make_plan(settings, machine)
+    check_playable(plan, machine)
+    with _run_folder(settings, plan) as folder:
+        report.write_plan(folder, plan, planned(plan))
+        result, status = _run(plan, folder, say)
+        _print(plan, result, folder)
+    return status
+
+
+def _sayer(settings):
+    """What tells the user of the progress."""
+    return (lambda text: None) if settings.quiet else lambda text: print(text, file=sys.stderr, flush=True)
 
 
 def check_machine(settings):
@@ -106,26 +129,28 @@ def check_machine(settings):
         raise UserError("--framework ryu: its environment is missing; run sudo vagrant/provision.sh --ryu")
 
 
-def _run(plan, folder):
+def _run(plan, folder, say):
     """Conduct the run in namespaces of its own; returns the result and the exit status."""
+    say(f"{plan.demand} on {plan.hosts} hosts and {plan.settings.switches} switches: "
+        f"about {plan.schedule.makespan_s + 2:.0f} s")
+    seen = isolated_run(plan, os.path.join(folder, "log.txt"), say, repairs=True)
+    result, events = measure(plan, seen)
+    report.write_result(folder, result, events)
+    if result["undelivered_bytes"]:
+        return result, UNDELIVERED
+    return result, DELIVERED if result["trustworthy"] else UNTRUSTWORTHY
+
+
+def isolated_run(plan, log_path, say, repairs=False):
+    """Conduct a plan in namespaces of its own; returns what was seen."""
     from testbed.experiment import conduct
     from testbed.namespaces import isolated
 
-    def say(text):
-        if not plan.settings.quiet:
-            print(text, file=sys.stderr, flush=True)
-
-    def interrupt(_number, _frame):
-        raise KeyboardInterrupt
-
-    signal.signal(signal.SIGTERM, interrupt)
-    signal.signal(signal.SIGHUP, interrupt)
-    log_path = os.path.join(folder, "log.txt")
-    say(f"{plan.demand} on {plan.hosts} hosts and {plan.settings.switches} switches: "
-        f"about {plan.schedule.makespan_s + 2:.0f} s")
-    run = isolated(lambda: conduct(plan, log_path, say))
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
+    run = isolated(lambda: conduct(plan, log_path, say, repairs))
     try:
-        seen = run.result()
+        return run.result()
     except OSError as error:
         raise UserError(f"{error.strerror or error}: this machine does not allow it (in a container, "
                         "it needs --privileged)") from None
@@ -137,11 +162,10 @@ def _run(plan, folder):
         raise TestbedError(f"{type(error).__name__}: {error} (details in {log_path})") from None
     finally:
         run.kill()
-    result, events = measure(plan, seen)
-    report.write_result(folder, result, events)
-    if result["undelivered_bytes"]:
-        return result, UNDELIVERED
-    return result, DELIVERED if result["trustworthy"] else UNTRUSTWORTHY
+
+
+def _interrupt(_number, _frame):
+    raise KeyboardInterrupt
 
 
 @contextlib.contextmanager

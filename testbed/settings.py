@@ -26,8 +26,10 @@ class Settings(pydantic.BaseModel):
     hosts: Optional[Annotated[int, pydantic.Field(ge=2, le=MAX_HOSTS)]] = None
     switches: Annotated[int, pydantic.Field(ge=1, le=MAX_SWITCHES)] = 2
     delta: _Seconds = 0.020
-    period: _Seconds = 4.0
-    rate: _Rate = 10e6
+    period: Optional[_Seconds] = None
+    rate: Optional[_Rate] = None
+    physical_rate: Optional[_Rate] = None
+    physical_delta: Optional[_Seconds] = None
     scheduler: str = "spectra"
     seed: Annotated[int, pydantic.Field(ge=0, lt=2**63)] = 0
     out: Optional[str] = None
@@ -37,6 +39,7 @@ class Settings(pydantic.BaseModel):
     dry_run: bool = False
     json_only: Annotated[bool, pydantic.Field(alias="json")] = False
     quiet: bool = False
+    no_wait: bool = False
 
     @pydantic.field_validator("scheduler")
     @classmethod
@@ -44,6 +47,19 @@ class Settings(pydantic.BaseModel):
         if name not in SCHEDULERS:
             raise ValueError(f"unknown scheduler {name!r}{nearest(name, SCHEDULERS)}")
         return name
+
+    @pydantic.model_validator(mode="after")
+    def _physical(self):
+        if (self.physical_rate is None) != (self.physical_delta is None):
+            raise ValueError("physical_rate and physical_delta go together: give both")
+        if self.physical_rate is not None:
+            given = [name for name in ("delta", "period") if name in self.model_fields_set]
+            if given:
+                raise ValueError(f"{given[0]} and physical_{given[0] if given[0] == 'delta' else 'delta'} exclude each "
+                                 "other: with physical values the testbed chooses its own time scale")
+            if self.normalised:
+                raise ValueError("normalised and physical_rate exclude each other: give the demand in bytes")
+        return self
 
 
 def nearest(name, known):
@@ -77,6 +93,8 @@ def load(options, config=None):
         return Settings.model_validate(values)
     except pydantic.ValidationError as error:
         first = error.errors()[0]
+        if not first["loc"]:
+            raise UserError(_explain(first)) from None
         key = str(first["loc"][0])
         where = f"--{key.replace('_', '-')}" if key in options else f"--config {config}, key {key!r}"
         raise UserError(f"{where}: {_explain(first)}") from None

@@ -17,8 +17,7 @@ MAX_PAYLOAD_BYTES = 9000 - 20 - 8 - HEADER_BYTES
 # The number of datagrams in a slot is rounded, so that one can be half as large again as nominal.
 NOMINAL_PAYLOAD_MAX_BYTES = int(MAX_PAYLOAD_BYTES / 1.5)
 NOMINAL_PAYLOAD_MIN_BYTES = 64
-DATAGRAM_S = 0.002  # link time of a nominal datagram, where the rate allows it …
-PACKETS_PER_S = 8000  # … and where all links together then stay below this
+DATAGRAM_S = 0.002  # link time of a nominal datagram, where the rate and the machine allow it
 UNIT_S = 0.010  # link time that is sent at one go
 GUARD_S = 0.003
 # Sends into one switch keep a common beat: a packet that comes alone costs Open vSwitch a whole round of its main loop,
@@ -47,10 +46,18 @@ class LinkModel:
     payload_bytes: int
 
     @classmethod
-    def choose(cls, rate_bps, links):
-        """The model for a rate: datagrams of about 2 ms of link time, longer where there are many links."""
-        datagram_s = max(DATAGRAM_S, links / PACKETS_PER_S)
-        payload_bytes = int(rate_bps * datagram_s / 8) - OVERHEAD_BYTES
+    def choose(cls, rate_bps, links, packets_per_s):
+        """The model for a rate: datagrams of about 2 ms of link time, longer where all links together would send more.
+
+        Parameters
+        ----------
+        rate_bps : float
+        links : int
+            Number n × s of links.
+        packets_per_s : float
+            What the machine can carry with headroom, over all links.
+        """
+        payload_bytes = int(rate_bps * max(DATAGRAM_S, links / packets_per_s) / 8) - OVERHEAD_BYTES
         return cls(rate_bps, min(max(payload_bytes, NOMINAL_PAYLOAD_MIN_BYTES), NOMINAL_PAYLOAD_MAX_BYTES))
 
     @property
@@ -92,6 +99,13 @@ class LinkModel:
         datagrams = np.ceil(wire_bytes / (self.payload_bytes + OVERHEAD_BYTES))
         payload = np.rint(wire_bytes - datagrams * OVERHEAD_BYTES).astype(np.int64)
         return np.where(demand_s > 0, np.maximum(payload, 1), 0)
+
+
+def rate_for(links, packets_per_s):
+    """The rate at which the largest nominal datagrams on all links make up a number of packets a second, two digits."""
+    rate_bps = (NOMINAL_PAYLOAD_MAX_BYTES + OVERHEAD_BYTES) * 8 / max(DATAGRAM_S, links / packets_per_s)
+    unit = 10.0 ** (np.floor(np.log10(rate_bps)) - 1)
+    return float(np.floor(rate_bps / unit) * unit)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,73 @@
+"""Measure what this machine can emulate honestly, and keep it for the runs to come.
+
+    sudo .venv/bin/python testbed/calibrate.py
+"""
+
+import argparse
+import os
+import sys
+
+from rich.console import Console
+from rich.table import Table
+
+from testbed import calibration
+from testbed.errors import BAD_INPUT, DELIVERED, INTERRUPTED, UNDELIVERED, TestbedError, UserError
+from testbed.lock import alone
+from testbed.run import check_machine, isolated_run
+from testbed.settings import Settings
+
+
+def main(arguments=None):
+    """Measure, keep, and print; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="testbed/calibrate.py", description=__doc__.splitlines()[0])
+    parser.add_argument("--show", action="store_true", help="print what is kept, and measure nothing")
+    options = parser.parse_args(arguments)
+
+    def say(text):
+        print(text, file=sys.stderr, flush=True)
+
+    try:
+        if options.show:
+            kept = calibration.load()
+            if kept is None:
+                raise UserError("nothing is kept for this machine and these versions; run it without --show")
+        else:
+            check_machine(Settings())
+            with alone(False, say):
+                kept = calibration.measure_machine(lambda plan: isolated_run(plan, os.devnull, lambda text: None), say)
+        show(kept)
+        return DELIVERED
+    except UserError as error:
+        return _complain(error, BAD_INPUT)
+    except TestbedError as error:
+        return _complain(error, UNDELIVERED)
+    except KeyboardInterrupt:
+        return _complain("interrupted; everything it had started is gone", INTERRUPTED)
+
+
+def show(kept):
+    """Print a calibration."""
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 110)
+    table = Table("hosts × switches", "dark after (p50/p99)", "lit after (p50/p99)", "dark interval ± (p95)",
+                  "send late (p50/p99)", "packets/s without loss", box=None)
+    for trial in kept.trials:
+        table.add_row(
+            f"{trial.hosts} × {trial.switches}", _ms(trial.down_p50_s, trial.down_p99_s),
+            _ms(trial.up_p50_s, trial.up_p99_s), _ms(trial.dark_error_p95_s),
+            _ms(trial.sender_late_p50_s, trial.sender_late_p99_s), f"{trial.packets_per_s:,.0f}")
+    console.print(table)
+    console.print(f"smallest honest δ {kept.smallest_delta_s * 1e3:.1f} ms; largest hosts × switches {kept.most_links}")
+    console.print(f"[dim]for {kept.machine}, kept in {calibration.cache_path()}[/dim]", soft_wrap=True)
+
+
+def _ms(*values_s):
+    return " / ".join(f"{value_s * 1e3:.2f}" for value_s in values_s) + " ms"
+
+
+def _complain(error, status):
+    print(f"calibrate.py: {error}", file=sys.stderr)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
