@@ -115,7 +115,9 @@ def _read_numpy(path):
                 _check_header(stream, path)
                 stream.seek(0)
                 array = np.lib.format.read_array(stream, allow_pickle=False)
-    except (ValueError, EOFError, zipfile.BadZipFile, KeyError, RuntimeError, NotImplementedError) as error:
+    except (UserError, OSError):
+        raise
+    except Exception as error:  # noqa: BLE001 - NumPy, zipfile and zlib raise a dozen kinds for a damaged file
         raise UserError(f"--demand {path}: not readable as {os.path.splitext(path)[1]} "
                         f"({' '.join(str(error).split())})") from None
     return array.astype(float)

@@ -67,6 +67,11 @@ class Plan:
         """When the last byte arrives if the schedule is played ideally."""
         return transfer.last_byte_s(self.shares)
 
+    @property
+    def datagrams_about(self):
+        """Number of datagrams, but for rounding in each slot."""
+        return float(self.link.demand_s(self.demand_bytes).sum() / self.link.datagram_s)
+
     @cached_property
     def _cut(self):
         return transfer.cut(self.shares, self.demand_bytes, self.link)
@@ -166,8 +171,26 @@ def _two_digits(value):
     return float(f"{value:.2g}")
 
 
+def check_size(plan):
+    """Refuse what would take too long or too much memory to be played; planning alone has no such limit.
+
+    Raises
+    ------
+    UserError
+        It names the nearest setting that works.
+    """
+    if plan.schedule.makespan_s > MAKESPAN_MAX_S:
+        faster = format_rate(plan.link.rate_bps * plan.schedule.makespan_s / MAKESPAN_MAX_S)
+        raise UserError(f"--rate {format_rate(plan.link.rate_bps)}: the schedule takes "
+                        f"{plan.schedule.makespan_s / 60:.0f} minutes, and at most {MAKESPAN_MAX_S / 60:.0f} are played; "
+                        f"use a smaller demand or about {faster}, or plan only with --dry-run")
+    if plan.datagrams_about > DATAGRAMS_MAX:
+        raise UserError(f"--demand {plan.settings.demand}: {plan.datagrams_about:,.0f} datagrams, and at most "
+                        f"{DATAGRAMS_MAX:,} are played; use a smaller demand, or plan only with --dry-run")
+
+
 def check_playable(plan, calibration):
-    """Refuse what this machine cannot carry, or would take too long; planning alone has no such limit.
+    """Refuse what this machine cannot carry.
 
     Raises
     ------
@@ -179,21 +202,11 @@ def check_playable(plan, calibration):
         raise UserError(f"--hosts {plan.hosts}, --switches {settings.switches}: {links} links, and this machine holds "
                         f"{calibration.most_links}; the nearest that works is "
                         f"--hosts {max(2, calibration.most_links // settings.switches)}, or plan only with --dry-run")
-    wire_bytes = plan.link.demand_s(plan.demand_bytes).sum() * plan.link.rate_bps / 8
-    datagrams = wire_bytes / (plan.link.payload_bytes + transfer.OVERHEAD_BYTES)
     # Links send at the same time only where circuits are lit: the mean over the makespan is what has to be carried.
-    packets_per_s = datagrams / plan.schedule.makespan_s
+    packets_per_s = plan.datagrams_about / plan.schedule.makespan_s
     most = calibration.most_packets_per_s(links)
     if packets_per_s > most:
         slower = plan.link.rate_bps * most / packets_per_s
         raise UserError(f"--rate {format_rate(plan.link.rate_bps)}: {packets_per_s:,.0f} packets/s, and this machine "
                         f"carries {most:,.0f}; the nearest that works is about {format_rate(slower)}, or plan only with "
                         "--dry-run")
-    if plan.schedule.makespan_s > MAKESPAN_MAX_S:
-        faster = format_rate(plan.link.rate_bps * plan.schedule.makespan_s / MAKESPAN_MAX_S)
-        raise UserError(f"--rate {format_rate(plan.link.rate_bps)}: the schedule takes "
-                        f"{plan.schedule.makespan_s / 60:.0f} minutes, and at most {MAKESPAN_MAX_S / 60:.0f} are played; "
-                        f"use a smaller demand or about {faster}, or plan only with --dry-run")
-    if datagrams > DATAGRAMS_MAX:
-        raise UserError(f"--demand {settings.demand}: {datagrams:,.0f} datagrams, and at most {DATAGRAMS_MAX:,} "
-                        "are played; use a smaller demand, or plan only with --dry-run")

@@ -6,6 +6,7 @@ import os
 import numpy as np
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from testbed.units import format_bytes, format_rate, format_time
 
@@ -63,7 +64,7 @@ def print_result(plan, result, folder, stream):
         Where the run folder is.
     stream : file
     """
-    console = Console(file=stream, highlight=False, width=None if stream.isatty() else 110)
+    console = Console(file=stream, highlight=False, markup=False, width=None if stream.isatty() else 110)
     table = Table(show_header=False, box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
@@ -71,7 +72,7 @@ def print_result(plan, result, folder, stream):
         table.add_row(name, value)
     console.print(table)
     if folder:
-        console.print(f"[dim]run folder[/dim]  {folder}", soft_wrap=True)
+        console.print(Text.assemble(("run folder  ", "dim"), folder), soft_wrap=True)
 
 
 def _rows(plan, result):
@@ -133,5 +134,5 @@ def _observation_rows(result):
 
 def _verdict(result):
     if result["trustworthy"]:
-        return "[green]trustworthy[/green]"
-    return "[red]not trustworthy[/red]: " + "; ".join(result["reasons"])
+        return Text("trustworthy", "green")
+    return Text.assemble(("not trustworthy", "red"), ": ", "; ".join(result["reasons"]))

@@ -13,11 +13,10 @@ import sys
 import time
 
 from testbed import calibration, report
-from testbed.demand import demand_of
 from testbed.errors import BAD_INPUT, DELIVERED, INTERRUPTED, UNDELIVERED, UNTRUSTWORTHY, TestbedError, UserError
 from testbed.lock import alone
 from testbed.measure import measure, planned
-from testbed.plan import check_playable, make_plan
+from testbed.plan import check_playable, check_size, make_plan
 from testbed.settings import load, nearest
 
 TOOLS = ("ip", "mnexec", "ifconfig", "ovs-vsctl", "ovs-vswitchd", "ovsdb-server", "ovsdb-tool")
@@ -69,14 +68,15 @@ def main(arguments=None):
     try:
         options = vars(parser().parse_args(arguments))
         settings = load(options, options.pop("config", None))
-        demand_of(settings)  # what is wrong with it is told before anything is waited for
+        # What is wrong with the demand is told before anything is started or waited for.
+        plan = make_plan(settings, calibration.load() or calibration.GUESS)
         if settings.dry_run:
-            plan = make_plan(settings, calibration.load() or calibration.GUESS)
             with _run_folder(settings, plan) as folder:
                 result, status = planned(plan), DELIVERED
                 report.write_plan(folder, plan, result)
                 _print(plan, result, folder)
             return status
+        check_size(plan)
         check_machine(settings)
         with alone(settings.no_wait, _sayer(settings)):
             return _measured_run(settings)

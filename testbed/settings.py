@@ -13,7 +13,17 @@ from topologies.parallel_ocs import MAX_SWITCHES
 
 MAX_HOSTS = 4096
 
+
+
+def _no_truth(value):
+    """YAML reads `yes` and `true` as numbers would be read; here they are none."""
+    if isinstance(value, bool):
+        raise ValueError(f"{value!r} is not a whole number")
+    return value
+
+
 _Seconds = Annotated[float, pydantic.BeforeValidator(parse_time_s), pydantic.Field(gt=0)]
+_Whole = Annotated[int, pydantic.BeforeValidator(_no_truth)]
 _Rate = Annotated[float, pydantic.BeforeValidator(parse_rate_bps), pydantic.Field(gt=0)]
 
 
@@ -23,15 +33,15 @@ class Settings(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     demand: str = "gpt"
-    hosts: Optional[Annotated[int, pydantic.Field(ge=2, le=MAX_HOSTS)]] = None
-    switches: Annotated[int, pydantic.Field(ge=1, le=MAX_SWITCHES)] = 2
+    hosts: Optional[Annotated[_Whole, pydantic.Field(ge=2, le=MAX_HOSTS)]] = None
+    switches: Annotated[_Whole, pydantic.Field(ge=1, le=MAX_SWITCHES)] = 2
     delta: _Seconds = 0.020
     period: Optional[_Seconds] = None
     rate: Optional[_Rate] = None
     physical_rate: Optional[_Rate] = None
     physical_delta: Optional[_Seconds] = None
     scheduler: str = "spectra"
-    seed: Annotated[int, pydantic.Field(ge=0, lt=2**63)] = 0
+    seed: Annotated[_Whole, pydantic.Field(ge=0, lt=2**63)] = 0
     out: Optional[str] = None
     normalised: bool = False
     ignore_diagonal: bool = False
@@ -123,7 +133,7 @@ def _read_config(path):
             values = yaml.safe_load(stream)
     except OSError as error:
         raise UserError(f"--config {path}: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError) as error:
         raise UserError(f"--config {path}: this is no YAML ({' '.join(str(error).split())})") from None
     if values is None:
         return {}

@@ -96,7 +96,7 @@ class LinkModel:
             At least one byte where demand_s is positive.
         """
         wire_bytes = demand_s * self.rate_bps / 8
-        datagrams = np.ceil(wire_bytes / (self.payload_bytes + OVERHEAD_BYTES))
+        datagrams = np.ceil(wire_bytes / (self.payload_bytes + OVERHEAD_BYTES) - 1e-9)
         payload = np.rint(wire_bytes - datagrams * OVERHEAD_BYTES).astype(np.int64)
         return np.where(demand_s > 0, np.maximum(payload, 1), 0)
 

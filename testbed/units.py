@@ -15,8 +15,6 @@ def parse_time_s(text):
 
 def parse_rate_bps(text):
     """Bit/s from a text such as `20Mbit` (`20Mbit/s` and `20Mbps` also do); a plain number is bit/s."""
-    if isinstance(text, str):
-        text = re.sub(r"(?:/s|ps)\s*$", lambda match: "" if match[0].strip() == "/s" else "it", text)
     return _parse(text, RATE_BPS, "a rate", "20Mbit")
 
 
@@ -25,7 +23,10 @@ def _parse(text, units, kind, example):
     if isinstance(text, bool) or not isinstance(text, (str, int, float)):
         raise ValueError(f"{text!r} is not {kind}: write it like {example}")
     if isinstance(text, (int, float)):
-        value = float(text)
+        try:
+            value = float(text)
+        except OverflowError:
+            raise ValueError(f"this number is too large for {kind}: write it like {example}") from None
     else:
         match = _QUANTITY.fullmatch(text)
         if not match:
@@ -38,6 +39,7 @@ def _parse(text, units, kind, example):
 
 
 def _unit(name, units, text):
+    name = re.sub(r"(?:bit/s|bps)$", "bit", name)
     exact = units.get(name)
     if exact is not None:
         return exact

@@ -156,9 +156,10 @@ class Schedule:
 
     def to_json(self):
         """The schedule as JSON text: `{"delta_s": …, "switches": [[{"permutation": […], "duration_s": …}]]}`."""
-        switches = [[{"permutation": list(slot.permutation), "duration_s": slot.duration_s} for slot in slots]
+        switches = [[{"permutation": [int(j) for j in slot.permutation], "duration_s": float(slot.duration_s)}
+                     for slot in slots]
                     for slots in self.switches]
-        return json.dumps({"delta_s": self.delta_s, "switches": switches})
+        return json.dumps({"delta_s": float(self.delta_s), "switches": switches})
 
     @classmethod
     def from_json(cls, text):
@@ -175,7 +176,7 @@ class Schedule:
                 tuple(Slot(tuple(slot["permutation"]), slot["duration_s"]) for slot in slots)
                 for slots in value["switches"])
             return cls(value["delta_s"], switches)
-        except (KeyError, TypeError, AttributeError) as error:
+        except (KeyError, TypeError, AttributeError, OverflowError) as error:
             raise ValueError(f"this is no schedule ({type(error).__name__}: {error}); expected "
                              '{"delta_s": …, "switches": [[{"permutation": […], "duration_s": …}]]}') from None
 

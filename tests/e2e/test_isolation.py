@@ -7,7 +7,10 @@ import time
 
 import pytest
 
+from testbed.namespaces import isolated
+from testbed.network import OpticalNetwork
 from tests.e2e.conftest import await_gone
+from topologies.parallel_ocs import ParallelOCS
 
 
 def traces():
@@ -69,12 +72,38 @@ def test_nothing_is_left_after_sigkill(start):
     assert traces() == before
 
 
-def test_two_runs_at_once_do_not_meet(start):
-    runs = [start("--rate", "2Mbit", "--seed", str(seed)) for seed in range(2)]
-    for done in [running.finish() for running in runs]:
-        assert done.status in (0, 3), done.stderr
-        assert done.result["delivered_bytes"] == done.result["demand_bytes"]
-        assert done.result["misdelivered_packets"] == 0
+def test_a_second_run_waits_for_the_first(start):
+    first = start()
+    first.await_text("network up")
+    second = start()
+    done = [first.finish(), second.finish()]
+    for finished in done:
+        assert finished.status in (0, 3), finished.stderr
+        assert finished.result["delivered_bytes"] == finished.result["demand_bytes"]
+        assert finished.result["misdelivered_packets"] == 0
+    assert "waiting for another measured run" in done[1].stderr
+    assert done[1].result["epoch_monotonic_s"] > done[0].result["epoch_monotonic_s"] + done[0].result["measured_makespan_s"]
+
+
+def test_no_wait_refuses_and_starts_nothing(start):
+    first = start()
+    first.await_text("network up")
+    refused = start("--no-wait").finish()
+    assert refused.status == 2
+    assert "another measured run" in refused.stderr and not refused.folder.exists()
+    assert first.finish().status in (0, 3)
+
+
+def test_networks_of_two_runs_do_not_meet(tmp_path):
+    """The lock apart: two networks with the same names and addresses live side by side."""
+    def bring_up():
+        network = OpticalNetwork(ParallelOCS(hosts=4, switches=2))
+        time.sleep(1.0)
+        network.check_wiring()
+        return network.wiring().number_of_edges()
+
+    both = [isolated(bring_up) for _ in range(2)]
+    assert [one.result() for one in both] == [8, 8]
 
 
 def test_a_switch_that_dies_is_told_in_one_line(start):

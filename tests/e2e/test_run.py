@@ -2,6 +2,9 @@
 
 import csv
 import json
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -30,6 +33,7 @@ def test_parts_of_the_difference_add_up(run):
     parts = dict(result["difference_s"])
     total = parts.pop("total")
     assert sum(parts.values()) == pytest.approx(total, abs=1e-9)
+    assert abs(parts["rest"]) < 1e-6
     assert total == pytest.approx(result["measured_makespan_s"] - result["computed_makespan_s"], abs=1e-9)
 
 
@@ -59,6 +63,43 @@ def test_demand_file_in_bytes(run, tmp_path):
     assert done.result["demand"] == "mine"
 
 
+def test_the_time_scale_is_chosen_for_the_machine(run):
+    done = run("--demand", "benchmark", "--hosts", "16", "--switches", "4", "--period", "8s")
+    result = done.result
+    assert done.status in (0, 3), done.stderr
+    assert result["delivered_bytes"] == result["demand_bytes"]
+    assert "packets/s" in result["time_scale"] and "packets/s" in done.stdout
+    assert set(result["compensation_s"]) == {"dark", "lit"}
+
+
+def test_dilation_reports_both_times(run, tmp_path):
+    path = tmp_path / "real.csv"
+    path.write_text("0,4000000,0,0\n0,0,4000000,0\n0,0,0,4000000\n4000000,0,0,0\n")
+    done = run("--demand", str(path), "--physical-rate", "400Gbit", "--physical-delta", "10us")
+    result = done.result
+    assert done.status in (0, 3), done.stderr
+    assert result["undelivered_bytes"] == 0
+    dilation = result["dilation"]
+    assert result["delta_s"] == pytest.approx(10e-6 * dilation)
+    assert result["computed_makespan_physical_s"] == pytest.approx(result["computed_makespan_s"] / dilation)
+    assert result["measured_makespan_physical_s"] == pytest.approx(result["measured_makespan_s"] / dilation)
+    # 80 µs of link time on two switches, and δ before it
+    assert result["computed_makespan_physical_s"] == pytest.approx(50e-6, rel=0.02)
+    assert "dilated" in done.stdout
+
+
+def test_a_busy_machine_turns_the_verdict(run):
+    loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * os.cpu_count())]
+    try:
+        done = run("--switches", "4")
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()
+    assert done.status in (1, 3), done.stderr
+    assert any("CPU" in reason for reason in done.result["reasons"])
+
+
 def test_a_switch_that_is_lit_late_is_noticed_and_repaired(run):
     done = run(environment={"SPECTRA_TEST_LIT_LATE": "o2:30ms"})
     assert done.status == 3, done.stderr
@@ -71,7 +112,6 @@ def test_a_switch_that_is_lit_late_is_noticed_and_repaired(run):
 
 def test_ryu_plays_the_same(run):
     from testbed.experiment import RYU_PYTHON
-    import os
     if not os.path.exists(RYU_PYTHON):
         pytest.skip("no environment for Ryu: sudo vagrant/provision.sh --ryu")
     done = run("--framework", "ryu")

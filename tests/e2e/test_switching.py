@@ -64,7 +64,7 @@ def play_by_hand(permutation):
     controller.expect("ready", 10)
     dark = [who_hears(packet_sockets(network, h)) for h in range(2)]
     schedule = Schedule(0.02, ((Slot(permutation, 1.5),), ()))
-    controller.arm(schedule, {})
+    controller.arm(schedule)
     sockets = [packet_sockets(network, h) for h in range(2)]
     controller.tell(do="play", epoch_s=time.monotonic() + 0.1)
     time.sleep(0.4)
@@ -147,7 +147,7 @@ def ping_across():
     controller.expect("listening", 10)
     network.switches[0].connect()
     controller.expect("ready", 10)
-    controller.arm(Schedule(0.02, ((Slot((1, 0), 3.0),),)), {})
+    controller.arm(Schedule(0.02, ((Slot((1, 0), 3.0),),)))
     controller.tell(do="play", epoch_s=time.monotonic())
     time.sleep(0.3)
     return network.hosts[0].cmd("ping -c 2 -i 0.2 -W 1", network.hosts[1].IP())
