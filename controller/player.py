@@ -1,6 +1,6 @@
 """Plays a schedule on switches: absolute deadlines from one epoch, one small message an event."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from controller import circuits
 
@@ -76,7 +76,17 @@ def plan_actions(schedule, protocol, lead_dark_s=0.0, lead_lit_s=0.0, late_s=Non
         if slots:
             end_s = windows[-1].end_s
             actions.append(Action(end_s, end_s - lead_dark_s, h, DARK, len(slots), dark))
-    return prologue, sorted(actions, key=lambda action: action.send_s)
+    return prologue, _in_order(actions)
+
+
+def _in_order(actions):
+    """Actions by the time they are sent; leads never swap two of one switch, however short a slot is."""
+    latest_s, ordered = {}, []
+    for action in sorted(actions, key=lambda action: action.planned_s):
+        send_s = max(action.send_s, latest_s.get(action.switch, action.send_s))
+        latest_s[action.switch] = send_s
+        ordered.append(replace(action, send_s=send_s))
+    return sorted(ordered, key=lambda action: action.send_s)
 
 
 def table_of(slot):

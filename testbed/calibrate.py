@@ -56,7 +56,9 @@ def show(kept):
             _ms(trial.up_p50_s, trial.up_p99_s), _ms(trial.dark_error_p95_s),
             _ms(trial.sender_late_p50_s, trial.sender_late_p99_s), f"{trial.packets_per_s:,.0f}")
     console.print(table)
-    console.print(f"smallest honest δ {kept.smallest_delta_s * 1e3:.1f} ms; largest hosts × switches {kept.most_links}")
+    console.print("smallest honest δ " + ", ".join(f"{kept.smallest_delta_s(trial.hosts) * 1e3:.1f} ms at {trial.hosts}"
+                                                   for trial in kept.trials)
+                  + f" hosts; largest hosts × switches {kept.most_links}")
     console.print(f"[dim]for {kept.machine}, kept in {calibration.cache_path()}[/dim]", soft_wrap=True)
 
 

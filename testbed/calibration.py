@@ -22,8 +22,8 @@ from testbed.plan import Plan
 from testbed.settings import Settings
 
 SIZES = ((8, 2), (32, 4), (100, 4))
-_LATENCY_SLOTS, _LATENCY_SLOT_S = 12, 0.050
-_RAMP_SLOT_S = 0.120
+_LATENCY_SLOTS, _LATENCY_SLOT_S = 10, 0.050
+_RAMP_SLOT_S = 0.080
 _RAMP_PACKETS_PER_S = (6000, 10000, 14000, 18000, 24000, 32000, 44000, 60000)
 _TRIAL_PACKETS_PER_S = 5000
 _SAFE_SHARE = 0.4  # of the packets a second that went without loss: the rest is headroom
@@ -32,7 +32,7 @@ _LINK_PACKETS_PER_S_MIN = 10  # fewer on a link leave too few places in a slot
 _LATE_MAX_S = 0.003
 LEAD_MAX_S = 0.004
 DELTA_FLOOR_S = 0.005  # Open vSwitch brings two changes to its data plane at least 5 ms apart
-VERSION = 2
+VERSION = 3
 
 
 @dataclass(frozen=True)
@@ -87,10 +87,10 @@ class Calibration:
         sizes = [trial.hosts * trial.switches for trial in self.trials]
         return float(np.interp(links, sizes, [trial.packets_per_s for trial in self.trials]))
 
-    @property
-    def smallest_delta_s(self):
-        """The smallest δ that is honest here: 95 % of the dark intervals are within a quarter of it."""
-        return max(DELTA_FLOOR_S, 4 * max(trial.dark_error_p95_s for trial in self.trials))
+    def smallest_delta_s(self, hosts):
+        """The smallest δ that is honest at this size: 95 % of the dark intervals are within a quarter of it."""
+        sizes = [trial.hosts for trial in self.trials]
+        return float(max(DELTA_FLOOR_S, 4 * np.interp(hosts, sizes, [trial.dark_error_p95_s for trial in self.trials])))
 
     @property
     def most_links(self):

@@ -1,6 +1,6 @@
 """The plan of a run: everything that is known before anything is started."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -15,6 +15,8 @@ from testbed.settings import Settings
 from testbed.units import format_rate, format_time
 
 MAKESPAN_S = 6.0  # where the period is ours to choose
+MAKESPAN_LONG_S = 14.0  # … and the longest we choose, to have packets small beside slots
+ROUNDING_MAX = 0.003  # of a slot
 MAKESPAN_MAX_S = 600.0
 DATAGRAMS_MAX = 2_000_000
 
@@ -112,59 +114,73 @@ def make_plan(settings, calibration):
     rate_bps = settings.rate or transfer.rate_for(links, packets_per_s)
     link = transfer.LinkModel.choose(rate_bps, links, packets_per_s)
     why = [] if settings.rate else [f"rate {format_rate(rate_bps)}: at most {packets_per_s:,.0f} packets/s on all links"]
-    delta_s, period_s, dilation = settings.delta, None, None
     if settings.physical_rate:
         if demands.is_normalised(settings):
             raise UserError(f"--demand {settings.demand}: with --physical-rate the demand has to be a file of bytes")
         delta_s, dilation = _dilate(settings, matrix, calibration)
-        demand_s = matrix * 8 / settings.physical_rate * dilation
         why.append(f"time dilated {dilation:,.4g} times: δ {format_time(settings.physical_delta)} is played as "
                    f"{format_time(delta_s)}")
-    elif demands.is_normalised(settings):
-        longest = max(matrix.sum(axis=0).max(), matrix.sum(axis=1).max())
-        period_s = settings.period or _two_digits(MAKESPAN_S * settings.switches / longest)
+        demand_bytes = _to_bytes(matrix * 8 / settings.physical_rate * dilation, link, settings)
+        plan = _lay_out(settings, name, demand_bytes, link, delta_s)
+        return replace(plan, compensation_s=calibration.compensation_s(n), dilation=dilation, why="; ".join(why))
+    if demands.is_normalised(settings):
+        period_s, plan = _choose_period(settings, name, matrix, link)
         if not settings.period:
-            why.append(f"period {format_time(period_s)}: a makespan of about {MAKESPAN_S:g} s, beside which "
-                       "a switch's millisecond counts little")
-        demand_s = matrix * period_s
+            why.append(f"period {format_time(period_s)}: a makespan of {plan.schedule.makespan_s:.0f} s, with packets "
+                       f"rounded by at most {transfer.rounding(plan.shares, plan.demand_bytes, link):.2%} of a slot")
+        plan = replace(plan, period_s=period_s)
     else:
-        demand_s = None
-    if demand_s is None:
-        demand_bytes = np.rint(matrix).astype(np.int64)
-    else:
-        _check_smallest(demand_s, link, settings, period_s)
-        demand_bytes = link.demand_bytes(demand_s)
+        plan = _lay_out(settings, name, np.rint(matrix).astype(np.int64), link, settings.delta)
+    return replace(plan, compensation_s=calibration.compensation_s(n), why="; ".join(why))
+
+
+def _lay_out(settings, name, demand_bytes, link, delta_s):
+    """Schedule a demand in bytes, and share it out over the circuits."""
     demand_s = link.demand_s(demand_bytes)
     schedule = SCHEDULERS[settings.scheduler](demand_s, settings.switches, delta_s)
     schedule = schedule.lit_only_where(demand_bytes > 0)
     return Plan(settings, name, demand_bytes, link, schedule, lower_bound_s(demand_s, settings.switches, delta_s),
-                transfer.share_out(schedule, demand_s), calibration.compensation_s(n), period_s, dilation,
-                "; ".join(why))
+                transfer.share_out(schedule, demand_s))
+
+
+def _choose_period(settings, name, matrix, link):
+    """(period, plan): the period asked for, or one that is long enough for packets to be small beside slots."""
+    longest = max(matrix.sum(axis=0).max(), matrix.sum(axis=1).max())
+    period_s = settings.period or _two_digits(MAKESPAN_S * settings.switches / longest)
+    while True:
+        plan = _lay_out(settings, name, _to_bytes(matrix * period_s, link, settings, period_s), link, settings.delta)
+        rounding, makespan_s = transfer.rounding(plan.shares, plan.demand_bytes, link), plan.schedule.makespan_s
+        if settings.period or rounding <= ROUNDING_MAX or makespan_s > 0.9 * MAKESPAN_LONG_S:
+            return period_s, plan
+        period_s = _two_digits(period_s * min(1.2 * rounding / ROUNDING_MAX, MAKESPAN_LONG_S / makespan_s))
 
 
 def _dilate(settings, matrix, calibration):
     """(δ in the run, dilation): one factor for rate and delay, so that the makespan is a few seconds and δ honest."""
     physical_s = matrix * 8 / settings.physical_rate
     longest_s = lower_bound_s(physical_s, settings.switches, settings.physical_delta)
-    dilation = max(MAKESPAN_S / longest_s, calibration.smallest_delta_s / settings.physical_delta)
+    honest_s = calibration.smallest_delta_s(len(matrix))
+    dilation = max(MAKESPAN_S / longest_s, honest_s / settings.physical_delta)
     if longest_s * dilation > MAKESPAN_MAX_S:
-        honest_s = MAKESPAN_MAX_S / longest_s
+        nearest_s = honest_s * longest_s / MAKESPAN_MAX_S
         raise UserError(
             f"--physical-delta {format_time(settings.physical_delta)}: the smallest honest δ here is "
-            f"{format_time(calibration.smallest_delta_s)}, and dilated to that the transfer takes "
+            f"{format_time(honest_s)}, and dilated to that the transfer takes "
             f"{longest_s * dilation / 60:,.0f} minutes of at most {MAKESPAN_MAX_S / 60:.0f}; the nearest that works is "
-            f"--physical-delta {format_time(calibration.smallest_delta_s / honest_s).replace(' ', '')}, or a demand "
+            f"--physical-delta {format_time(nearest_s).replace(' ', '')}, or a demand "
             f"{longest_s * dilation / MAKESPAN_MAX_S:,.1f} times smaller")
     return settings.physical_delta * dilation, dilation
 
 
-def _check_smallest(demand_s, link, settings, period_s):
+def _to_bytes(demand_s, link, settings, period_s=None):
+    """Payload bytes of each pair; refuses a demand that is less than a byte."""
     smallest_s = demand_s[demand_s > 0].min()
     if smallest_s < link.wire_s(1, 1):
         length = f", --period {format_time(period_s)}" if period_s else ""
         raise UserError(f"--rate {format_rate(link.rate_bps)}{length}: the smallest demand of {settings.demand} is "
                         f"{format_time(smallest_s)} of link time, less than one byte in one datagram; use a higher "
                         "rate or a longer period")
+    return link.demand_bytes(demand_s)
 
 
 def _two_digits(value):

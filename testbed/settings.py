@@ -61,14 +61,14 @@ class Settings(pydantic.BaseModel):
     @pydantic.model_validator(mode="after")
     def _physical(self):
         if (self.physical_rate is None) != (self.physical_delta is None):
-            raise ValueError("physical_rate and physical_delta go together: give both")
+            raise ValueError("--physical-rate and --physical-delta go together: give both")
         if self.physical_rate is not None:
             given = [name for name in ("delta", "period") if name in self.model_fields_set]
             if given:
-                raise ValueError(f"{given[0]} and physical_{given[0] if given[0] == 'delta' else 'delta'} exclude each "
-                                 "other: with physical values the testbed chooses its own time scale")
+                raise ValueError(f"--{given[0]} and --physical-rate exclude each other: with physical values the testbed "
+                                 "chooses its own time scale")
             if self.normalised:
-                raise ValueError("normalised and physical_rate exclude each other: give the demand in bytes")
+                raise ValueError("--normalised and --physical-rate exclude each other: give the demand in bytes")
         return self
 
 

@@ -223,6 +223,28 @@ def cut(shares, demand_bytes, link):
     return rows.datagrams(), places.releases()
 
 
+def rounding(shares, demand_bytes, link):
+    """The largest part of a slot by which whole datagrams miss the share of link time they stand for.
+
+    Bytes are cut exactly; only the headers of a share come out a little more or less than in the demand. Slots that are
+    too short to be judged are left out.
+
+    Returns
+    -------
+    float
+        A fraction: 0.001 is a thousandth of a slot.
+    """
+    worst = 0.0
+    for (i, j), parts in shares.items():
+        total_s = sum(part.share_s for part in parts)
+        for part in parts:
+            if part.share_s > 0 and part.end_s - part.start_s >= UNIT_S:
+                datagrams = max(1, round(part.share_s / link.datagram_s))
+                wire_s = link.wire_s(float(demand_bytes[i, j]) * part.share_s / total_s, datagrams)
+                worst = max(worst, abs(wire_s - part.share_s) / (part.end_s - part.start_s))
+    return worst
+
+
 def last_byte_s(shares):
     """When the last byte arrives if all goes ideally, in seconds from the epoch."""
     return max((part.start_s + part.length_s for parts in shares.values() for part in parts if part.share_s > 0),

@@ -1,4 +1,4 @@
-"""An OpenFlow 1.3 switch in memory: takes flow-mods, and says where a packet would go (specification, sections 5 and 6.4).
+"""An OpenFlow 1.3 switch in memory: takes flow-mods, and says where a packet goes (specification, sections 5 and 6.4).
 
 Only what the controller uses is there; anything else fails, so that it cannot pass unnoticed.
 """

@@ -15,11 +15,11 @@ def permutations(draw, ports):
 
 
 @st.composite
-def schedules(draw, delays_s=(0.0, 0.01, 0.5), slots=4):
+def schedules(draw, delays_s=(0.0, 0.01, 0.5), shortest_s=0.001):
     """A schedule of one to three switches."""
     ports = draw(st.integers(1, 5))
-    slot = st.builds(Slot, permutations(ports), st.floats(0.001, 1.0))
-    switches = draw(st.lists(st.lists(slot, max_size=slots).map(tuple), min_size=1, max_size=3))
+    slot = st.builds(Slot, permutations(ports), st.floats(shortest_s, 1.0))
+    switches = draw(st.lists(st.lists(slot, max_size=4).map(tuple), min_size=1, max_size=3))
     return Schedule(draw(st.sampled_from(delays_s)), tuple(switches))
 
 

@@ -20,7 +20,7 @@ def elsewhere(tmp_path, monkeypatch):
     """The current directory is an empty one, the user is nobody, and nothing can be started."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("os.geteuid", lambda: 65534)
-    monkeypatch.setattr(run, "_run", lambda *arguments: pytest.fail("a run was started"))
+    monkeypatch.setattr(run, "isolated_run", lambda *arguments, **options: pytest.fail("a run was started"))
     monkeypatch.setenv("SPECTRA_CACHE", str(tmp_path / "no-cache"))
 
 

@@ -142,7 +142,7 @@ def test_garbage_array_file_is_refused(write, suffix, content):
     assert f"not readable as {suffix}" in refused(write(f"bad{suffix}", content))
 
 
-def test_truncated_array_file_is_refused(write, tmp_path):
+def test_truncated_array_file_is_refused(write):
     whole = io.BytesIO()
     np.save(whole, MATRIX)
     for length in range(len(whole.getvalue())):

@@ -2,7 +2,7 @@
 
 from itertools import groupby
 
-from hypothesis import given
+from hypothesis import given, strategies as st
 
 from controller import circuits
 from controller.framework import ProtocolDesc, ofproto_v1_3
@@ -36,7 +36,8 @@ def summary(actions):
 
 
 def action_at(send_s):
-    return Action(send_s, send_s, 0, "dark", 0, f"at {send_s}".encode())
+    """An action that is sent ahead of its plan."""
+    return Action(send_s + 0.0625, send_s, 0, "dark", 0, f"at {send_s}".encode())
 
 
 def played(actions, clock, epoch_s):
@@ -84,6 +85,18 @@ def test_leads_bring_messages_forward_and_leave_the_plan():
         ((action.send_s - lead_s[action.kind], action.switch, action.kind, action.slot) for action in plain),
         key=lambda row: row[0])
     assert [action.planned_s for action in ahead] == [action.planned_s for action in plain]
+
+
+@given(schedules(delays_s=(0.005, 0.02), shortest_s=0.0002), st.floats(0, 0.004), st.floats(0, 0.004))
+def test_leads_never_change_the_order_on_a_switch(schedule, lead_dark_s, lead_lit_s):
+    """Else a circuit stays lit in the dark, or a table is lit before its permutation is in it."""
+    _, actions = plan_actions(schedule, PROTOCOL, lead_dark_s, lead_lit_s)
+    for h, slots in enumerate(schedule.switches):
+        order = [(action.kind, action.slot) for action in actions if action.switch == h]
+        changes = [change for k in range(len(slots)) for change in (("dark", k), ("lit", k))]
+        assert [entry for entry in order if entry[0] != "load"] == changes + [("dark", len(slots))] * bool(slots)
+        for k in range(1, len(slots)):
+            assert order.index(("dark", k - 1)) < order.index(("load", k)) < order.index(("lit", k))
 
 
 def test_deliberately_late_switch_is_lit_late_and_the_others_are_not():

@@ -114,6 +114,22 @@ def test_bad_value_in_config_is_refused_by_file_and_key(config, line, key):
     assert f"{path}, key {key!r}: " in message
 
 
+def test_physical_rate_and_delta_are_taken_together():
+    settings = load({"physical_rate": "100Gbit", "physical_delta": "10us"})
+    assert (settings.physical_rate, settings.physical_delta) == (100e9, pytest.approx(1e-5))
+
+
+@pytest.mark.parametrize("options, named", [
+    ({"physical_rate": "100Gbit"}, "--physical-delta"),
+    ({"physical_delta": "10us"}, "--physical-rate"),
+    ({"physical_rate": "100Gbit", "physical_delta": "10us", "delta": "20ms"}, "--delta"),
+    ({"physical_rate": "100Gbit", "physical_delta": "10us", "period": "2s"}, "--period"),
+    ({"physical_rate": "100Gbit", "physical_delta": "10us", "normalised": True}, "--normalised"),
+])
+def test_physical_options_that_do_not_fit_are_refused_by_name(options, named):
+    assert named in refused(options)
+
+
 def test_config_is_blamed_only_for_its_own_keys(config):
     assert refused({"delta": "0"}, config("hosts: 8")).startswith("--delta: ")
 

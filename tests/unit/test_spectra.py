@@ -39,6 +39,11 @@ def test_example_assign_in_any_order():
     assert assign([0.10, 0.61, 0.30], 2, 0.01) == [[(1, 0.61)], [(2, 0.30), (0, 0.10)]]
 
 
+def test_assign_counts_delta():
+    """The last goes to the first switch, at 0.7, and not to the second, at 0.4 without its two δ but 0.8 with them."""
+    assert assign([0.5, 0.3, 0.1, 0.06], 2, 0.2) == [[(0, 0.5), (3, 0.06)], [(1, 0.3), (2, 0.1)]]
+
+
 def test_example_equalize():
     plan = equalize(assign([0.61, 0.30, 0.10], 2, 0.01), 0.01)
     assert [[index for index, _ in entries] for entries in plan] == [[0], [1, 2, 0]]

@@ -1,5 +1,8 @@
 """The datagram's format: what was packed is read back, and damage is noticed."""
 
+import struct
+import zlib
+
 import pytest
 from hypothesis import given, strategies as st
 
@@ -46,6 +49,12 @@ def test_extended_is_noticed():
     assert wire.parse(DATAGRAM + b"\0") is None
 
 
+def test_wrong_size_is_refused_though_the_checksum_is_right():
+    head = struct.pack("!4sIIHHQI", wire.DATA, 1, 2, 3, 4, 0, 5)
+    datagrams = [head + struct.pack("!I", zlib.crc32(head + content)) + content for content in (b"five!", b"six...")]
+    assert [wire.parse(datagram) is None for datagram in datagrams] == [False, True]
+
+
 def test_foreign_magic_is_refused_though_its_checksum_is_right():
     assert wire.parse(wire.header(b"SPXQ", 1, 2, 3, 4, 0, b"")) is None
 
@@ -64,6 +73,7 @@ def test_payload_is_whole_wherever_its_offset_is():
 
 def test_payloads_of_other_pairs_and_seeds_differ():
     one = wire.payload(wire.pattern(1), 0, 1, 0, 50)
-    assert one != wire.payload(wire.pattern(1), 1, 0, 0, 50)
+    assert one != wire.payload(wire.pattern(1), 2, 1, 0, 50)
+    assert one != wire.payload(wire.pattern(1), 0, 2, 0, 50)
     assert one != wire.payload(wire.pattern(2), 0, 1, 0, 50)
     assert one == wire.payload(wire.pattern(1), 0, 1, 0, 50)
