@@ -117,7 +117,9 @@ class OpticalSwitch(Switch):
             "init", "--", "set", "Open_vSwitch", ".",
             # The revalidator, which brings a flow-mod to the data plane, does not start again within 5 ms of its last
             # start: so let it start for flow-mods only, not every half second for statistics.
-            f"other_config:max-revalidator={_NEVER_MS}", f"other_config:max-idle={_NEVER_MS}", "--", "add-br", self.name, "--", "set", "bridge", self.name, "datapath_type=netdev",
+            f"other_config:max-revalidator={_NEVER_MS}", f"other_config:max-idle={_NEVER_MS}",
+            # Every 5 s it would write statistics of all ports to its database, and forward nothing meanwhile.
+            f"other_config:stats-update-interval={_NEVER_MS}", "--", "add-br", self.name, "--", "set", "bridge", self.name, "datapath_type=netdev",
             "fail_mode=secure", "protocols=OpenFlow13", f"other-config:datapath-id={self.dpid}",
             # In-band control would add hidden rules that forward what no permutation allows.
             "other-config:disable-in-band=true")

@@ -176,6 +176,7 @@ def _run_folder(settings, plan):
     try:
         if settings.out is None and os.path.exists(folder):
             folder += f"-{os.getpid()}"
+        existed = os.path.exists(folder)
         made = [path for path in (os.path.dirname(folder), folder) if path and not os.path.exists(path)]
         os.makedirs(folder, exist_ok=True)
         if os.listdir(folder):
@@ -185,7 +186,10 @@ def _run_folder(settings, plan):
     try:
         yield folder
     except UserError:  # bad input that only the start could tell: then nothing stays
-        shutil.rmtree(folder, ignore_errors=True)
+        for path in glob.glob(os.path.join(glob.escape(folder), "*")) if existed else ():
+            os.remove(path)
+        if not existed:
+            shutil.rmtree(folder, ignore_errors=True)
         raise
     except OSError as error:
         raise TestbedError(f"writing {error.filename or folder}: {error.strerror}") from None
@@ -208,7 +212,7 @@ def _print(plan, result, folder):
 
 
 def _complain(error, status):
-    print(f"run.py: {error}", file=sys.stderr)
+    print("run.py:", " ".join(str(error).split()), file=sys.stderr)  # one line, whatever a name contains
     return status
 
 

@@ -31,7 +31,7 @@ def main():
                 run(options.keep or scratch, demand, hosts, switches, seed, passed_on)
                 for seed in range(options.runs)]))
     print("\ncell, runs | delivered | measured/computed median, worst | measured/predicted median, least, worst | "
-          "lost at first | dark p50 ms | trustworthy")
+          "lost at first | dark ms, medians of p50 and of p95 | CPU, switches + agents + controller in cores | trustworthy")
     for cell, results in rows:
         print(summary(cell, results))
 
@@ -62,10 +62,14 @@ def summary(cell, results):
     predicted = [result["measured_over_predicted"] for result in complete]
     lost = sum(result["losses"]["datagrams"] for result in results)
     sent = sum(result["datagrams"] for result in results)
-    dark = [result["dark_interval_s"]["p50"] for result in results if result["dark_interval_s"]]
+    dark = [result["dark_interval_s"] for result in results if result["dark_interval_s"]]
+    p50, p95 = (statistics.median(each[key] for each in dark) * 1e3 for key in ("p50", "p95"))
+    busy = statistics.median(result["cpu"]["busy"] for result in results)
+    cores = [statistics.median(result["cpu"]["of_core"][name] for result in results)
+             for name in ("switches", "agents", "controller")]
     return (f"{cell}, {len(results)} | {len(complete)} | {statistics.median(computed):.4f}, {max(computed):.4f} | "
             f"{statistics.median(predicted):.4f}, {min(predicted):.4f}, {max(predicted):.4f} | "
-            f"{lost} of {sent} | {statistics.median(dark) * 1e3:.2f} | "
+            f"{lost} of {sent} | {p50:.2f}, {p95:.2f} | {busy:.0%}, {' + '.join(f'{share:.2f}' for share in cores)} | "
             f"{sum(result['trustworthy'] for result in results)} of {len(results)}" if complete else f"{cell} | none")
 
 
