@@ -160,6 +160,8 @@ def conduct(plan, log_path, say, repairs=True):
         agents = Agents([host.pid for host in network.hosts], plan.settings.switches, plan.datagrams, probes,
                         plan.settings.seed, os.getpid() ^ int(time.time()) & 0xFFFFFFFF)
         controller.expect("ready", _READY_TIMEOUT_S)
+        for switch in network.switches:
+            switch.hush()
         groups = {"switches": [daemon.pid for switch in network.switches for daemon in switch.daemons],
                   "controller": [controller.pid], "agents": list(agents.pids.values())}
         conductor = _Conductor(plan, controller, agents)

@@ -117,9 +117,7 @@ class OpticalSwitch(Switch):
             "init", "--", "set", "Open_vSwitch", ".",
             # The revalidator, which brings a flow-mod to the data plane, does not start again within 5 ms of its last
             # start: so let it start for flow-mods only, not every half second for statistics.
-            f"other_config:max-revalidator={_NEVER_MS}", f"other_config:max-idle={_NEVER_MS}",
-            # Every 5 s it would write statistics of all ports to its database, and forward nothing meanwhile.
-            f"other_config:stats-update-interval={_NEVER_MS}", "--", "add-br", self.name, "--", "set", "bridge", self.name, "datapath_type=netdev",
+            f"other_config:max-revalidator={_NEVER_MS}", f"other_config:max-idle={_NEVER_MS}", "--", "add-br", self.name, "--", "set", "bridge", self.name, "datapath_type=netdev",
             "fail_mode=secure", "protocols=OpenFlow13", f"other-config:datapath-id={self.dpid}",
             # In-band control would add hidden rules that forward what no permutation allows.
             "other-config:disable-in-band=true")
@@ -133,6 +131,15 @@ class OpticalSwitch(Switch):
         run(self._vsctl("--no-wait", "--id=@c", "create", "controller", f'target="tcp:127.0.0.1:{port}"',
                         "max_backoff=1000", "inactivity_probe=5000", "connection_mode=out-of-band",
                         "--", "set", "bridge", self.name, "controller=@c"), env=self.ovs_environment())
+
+    def hush(self):
+        """Stop the statistics that ovs-vswitchd writes to its database every 5 s: it forwards nothing meanwhile.
+
+        Only once the switch is connected: now and then ovs-vswitchd misses that its connection has come up, and sleeps
+        until its next timer, which is this one.
+        """
+        run(self._vsctl("--no-wait", "set", "Open_vSwitch", ".", f"other_config:stats-update-interval={_NEVER_MS}"),
+            env=self.ovs_environment())
 
     def _vsctl(self, *arguments):
         return ["ovs-vsctl", f"--db=unix:{self.directory}/db.sock", f"--timeout={_START_TIMEOUT_S}", *arguments]
