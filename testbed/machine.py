@@ -9,9 +9,13 @@ _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True)
 class CpuTimes:
-    """CPU time since boot, in seconds: of all cores, and of each watched group of processes."""
+    """An instant on CLOCK_MONOTONIC, and CPU time since boot, in seconds: of all cores, and of watched processes.
 
-    total_s: float
+    Idle time is exact. What else /proc/stat says of busy cores is sampled by the timer tick, and blind to threads that keep
+    its beat: so busy is what is not idle.
+    """
+
+    wall_s: float
     idle_s: float
     steal_s: float
     groups_s: dict
@@ -31,7 +35,7 @@ def read_cpu_times(groups):
     """
     with open("/proc/stat", encoding="ascii") as stream:
         ticks = [int(field) for field in stream.readline().split()[1:9]]
-    return CpuTimes(sum(ticks) / _TICKS_PER_S, (ticks[3] + ticks[4]) / _TICKS_PER_S, ticks[7] / _TICKS_PER_S,
+    return CpuTimes(time.monotonic(), (ticks[3] + ticks[4]) / _TICKS_PER_S, ticks[7] / _TICKS_PER_S,
                     {name: sum(_process_s(pid) for pid in pids) for name, pids in groups.items()})
 
 
@@ -52,11 +56,11 @@ def cpu_load(before, after):
     dict
         `cores`; `busy` and `steal` as fractions of all cores; `of_core`: by group, in cores.
     """
-    elapsed_s = max(after.total_s - before.total_s, 1e-9)
     cores = os.cpu_count() or 1
+    elapsed_s = max(after.wall_s - before.wall_s, 1e-9) * cores
     return {
         "cores": cores,
-        "busy": 1 - (after.idle_s - before.idle_s) / elapsed_s,
+        "busy": min(max(1 - (after.idle_s - before.idle_s) / elapsed_s, 0.0), 1.0),
         "steal": (after.steal_s - before.steal_s) / elapsed_s,
         "of_core": {name: (after.groups_s[name] - value_s) / elapsed_s * cores
                     for name, value_s in before.groups_s.items()},

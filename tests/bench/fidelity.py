@@ -63,7 +63,7 @@ def summary(cell, results):
     lost = sum(result["losses"]["datagrams"] for result in results)
     sent = sum(result["datagrams"] for result in results)
     dark = [result["dark_interval_s"] for result in results if result["dark_interval_s"]]
-    p50, p95 = (statistics.median(each[key] for each in dark) * 1e3 for key in ("p50", "p95"))
+    p50, p95 = (statistics.median(each[key] for each in dark) * 1e3 if dark else float("nan") for key in ("p50", "p95"))
     busy = statistics.median(result["cpu"]["busy"] for result in results)
     cores = [statistics.median(result["cpu"]["of_core"][name] for result in results)
              for name in ("switches", "agents", "controller")]
