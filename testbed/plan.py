@@ -127,7 +127,7 @@ def make_plan(settings, calibration):
         period_s, plan = _choose_period(settings, name, matrix, link)
         if not settings.period:
             why.append(f"period {format_time(period_s)}: a makespan of {plan.schedule.makespan_s:.0f} s, with packets "
-                       f"rounded by at most {transfer.rounding(plan.shares, plan.demand_bytes, link):.2%} of a slot")
+                       f"rounded by at most {100 * transfer.rounding(plan.shares, plan.demand_bytes, link):.2g} % of a slot")
         plan = replace(plan, period_s=period_s)
     else:
         plan = _lay_out(settings, name, np.rint(matrix).astype(np.int64), link, settings.delta)
@@ -162,7 +162,9 @@ def _dilate(settings, matrix, calibration):
     honest_s = calibration.smallest_delta_s(len(matrix))
     dilation = max(MAKESPAN_S / longest_s, honest_s / settings.physical_delta)
     if longest_s * dilation > MAKESPAN_MAX_S:
-        nearest_s = honest_s * longest_s / MAKESPAN_MAX_S
+        nearest_s = settings.physical_delta
+        for _ in range(10):  # a larger δ also makes the transfer longer
+            nearest_s = 1.02 * honest_s * lower_bound_s(physical_s, settings.switches, nearest_s) / MAKESPAN_MAX_S
         raise UserError(
             f"--physical-delta {format_time(settings.physical_delta)}: the smallest honest δ here is "
             f"{format_time(honest_s)}, and dilated to that the transfer takes "
