@@ -60,7 +60,7 @@ class Isolated:
         self._pid, self._reader = pid, reader
 
     def result(self):
-        """Wait for the function, and return what it returned.
+        """Wait for the function, and return what it returned; `kill` then waits until all it left is gone.
 
         Raises
         ------
@@ -69,7 +69,6 @@ class Isolated:
         """
         with os.fdopen(self._reader, "rb") as stream:
             data = stream.read()
-        self._reap()
         if not data:
             raise TestbedError("the emulation ended without a result (killed from outside, or out of memory)")
         kind, value = pickle.loads(data)  # our own child's, over a pipe
@@ -81,10 +80,6 @@ class Isolated:
         """End everything that runs inside, at once."""
         if self._pid is not None:
             os.kill(self._pid, signal.SIGKILL)  # not yet waited for, so that the number is still its own
-            self._reap()
-
-    def _reap(self):
-        if self._pid is not None:
             os.waitpid(self._pid, 0)
             self._pid = None
 

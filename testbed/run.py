@@ -72,10 +72,9 @@ def main(arguments=None):
         plan = make_plan(settings, calibration.load() or calibration.GUESS)
         if settings.dry_run:
             with _run_folder(settings, plan) as folder:
-                result, status = planned(plan), DELIVERED
-                report.write_plan(folder, plan, result)
-                _print(plan, result, folder)
-            return status
+                report.write_plan(folder, plan, planned(plan))
+                _print(plan, planned(plan), folder)
+            return DELIVERED
         check_size(plan)
         check_machine(settings)
         with alone(settings.no_wait, _sayer(settings)):
@@ -96,9 +95,7 @@ def _measured_run(settings):
     check_playable(plan, machine)
     with _run_folder(settings, plan) as folder:
         report.write_plan(folder, plan, planned(plan))
-        result, status = _run(plan, folder, say)
-        _print(plan, result, folder)
-    return status
+        return _run(plan, folder, say)
 
 
 def _sayer(settings):
@@ -130,25 +127,43 @@ def check_machine(settings):
 
 
 def _run(plan, folder, say):
-    """Conduct the run in namespaces of its own; returns the result and the exit status."""
+    """Conduct the run in namespaces of its own, write and print the result; returns the exit status."""
     say(f"{plan.demand} on {plan.hosts} hosts and {plan.settings.switches} switches: "
         f"about {plan.schedule.makespan_s + 2:.0f} s")
-    seen = isolated_run(plan, os.path.join(folder, "log.txt"), say, repairs=True)
-    result, events = measure(plan, seen)
-    report.write_result(folder, result, events)
+    # The result is out while the kernel still takes hundreds of links apart.
+    with _conducted(plan, os.path.join(folder, "log.txt"), say, repairs=True) as seen:
+        result, events = measure(plan, seen)
+        report.write_result(folder, result, events)
+        _print(plan, result, folder)
+        sys.stdout.flush()
     if result["undelivered_bytes"]:
-        return result, UNDELIVERED
-    return result, DELIVERED if result["trustworthy"] else UNTRUSTWORTHY
+        return UNDELIVERED
+    return DELIVERED if result["trustworthy"] else UNTRUSTWORTHY
 
 
-def isolated_run(plan, log_path, say, repairs=False):
-    """Conduct a plan in namespaces of its own; returns what was seen."""
+def isolated_run(plan, log_path, say):
+    """Conduct a plan without repairs; returns what was seen, when all of the run is gone."""
+    with _conducted(plan, log_path, say, repairs=False) as seen:
+        return seen
+
+
+@contextlib.contextmanager
+def _conducted(plan, log_path, say, repairs):
+    """Conduct a plan in namespaces of its own; gives what was seen, and leaves when all of the run is gone."""
     from testbed.experiment import conduct
     from testbed.namespaces import isolated
 
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     run = isolated(lambda: conduct(plan, log_path, say, repairs))
+    try:
+        yield _result_of(run, log_path)
+    finally:
+        run.kill()
+
+
+def _result_of(run, log_path):
+    """What the conducted run returned; whatever it raised stands in the log, and is told in one line."""
     try:
         return run.result()
     except OSError as error:
@@ -160,8 +175,6 @@ def isolated_run(plan, log_path, say, repairs=False):
         if isinstance(error, TestbedError):
             raise
         raise TestbedError(f"{type(error).__name__}: {error} (details in {log_path})") from None
-    finally:
-        run.kill()
 
 
 def _interrupt(_number, _frame):

@@ -21,7 +21,11 @@ BROADCAST = b"\xff" * 6
 
 def inside(function, *arguments):
     """Run a function in namespaces of its own; returns its result."""
-    return isolated(lambda: function(*arguments)).result()
+    run_inside = isolated(lambda: function(*arguments))
+    try:
+        return run_inside.result()
+    finally:
+        run_inside.kill()
 
 
 def packet_sockets(network, switch):
