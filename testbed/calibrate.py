@@ -21,17 +21,17 @@ def main(arguments=None):
     """Measure, keep, and print; returns the exit status."""
     parser = argparse.ArgumentParser(prog="testbed/calibrate.py", description=__doc__.splitlines()[0])
     parser.add_argument("--show", action="store_true", help="print what is kept, and measure nothing")
+    parser.add_argument("--if-missing", action="store_true", help="measure only where nothing is kept")
     options = parser.parse_args(arguments)
 
     def say(text):
         print(text, file=sys.stderr, flush=True)
 
     try:
-        if options.show:
-            kept = calibration.load()
-            if kept is None:
-                raise UserError("nothing is kept for this machine and these versions; run it without --show")
-        else:
+        kept = calibration.load() if options.show or options.if_missing else None
+        if options.show and kept is None:
+            raise UserError("nothing is kept for this machine and these versions; run it without --show")
+        if kept is None:
             check_machine(Settings())
             with alone(False, say):
                 kept = calibration.measure_machine(lambda plan: isolated_run(plan, os.devnull, lambda text: None), say)

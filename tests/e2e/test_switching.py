@@ -107,12 +107,12 @@ def test_every_port_is_counted_and_a_missing_link_named():
 def leave_a_switch_out():
     network = OpticalNetwork(ParallelOCS(hosts=2, switches=2))
     process = subprocess.Popen(
-        [sys.executable, "-m", "controller", "--switches", "2", "--commands", "--timeout", "1", "--netns-of",
+        [sys.executable, "-m", "controller", "--switches", "2", "--commands", "--timeout", "8", "--netns-of",
          *(str(switch.pid) for switch in network.switches)], cwd=ROOT, text=True, stdin=subprocess.PIPE,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     process.stdout.readline()
     network.switches[0].connect()
-    _, complaint = process.communicate(timeout=20)
+    _, complaint = process.communicate(timeout=30)
     return process.returncode, complaint
 
 
