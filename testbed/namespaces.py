@@ -60,7 +60,7 @@ class Isolated:
         self._pid, self._reader = pid, reader
 
     def result(self):
-        """Wait for the function, and return what it returned; `kill` then waits until all it left is gone.
+        """Wait for the function, and return what it returned; `kill` then ends what it left running.
 
         Raises
         ------
@@ -77,7 +77,7 @@ class Isolated:
         return value
 
     def kill(self):
-        """End everything that runs inside, at once."""
+        """End everything that runs inside, at once; the kernel takes up to 2 s to take hundreds of links apart."""
         if self._pid is not None:
             os.kill(self._pid, signal.SIGKILL)  # not yet waited for, so that the number is still its own
             os.waitpid(self._pid, 0)

@@ -130,7 +130,6 @@ def _run(plan, folder, say):
     """Conduct the run in namespaces of its own, write and print the result; returns the exit status."""
     say(f"{plan.demand} on {plan.hosts} hosts and {plan.settings.switches} switches: "
         f"about {plan.schedule.makespan_s + 2:.0f} s")
-    # The result is out while the kernel still takes hundreds of links apart.
     with _conducted(plan, os.path.join(folder, "log.txt"), say, repairs=True) as seen:
         result, events = measure(plan, seen)
         report.write_result(folder, result, events)
@@ -142,14 +141,14 @@ def _run(plan, folder, say):
 
 
 def isolated_run(plan, log_path, say):
-    """Conduct a plan without repairs; returns what was seen, when all of the run is gone."""
+    """Conduct a plan without repairs; returns what was seen."""
     with _conducted(plan, log_path, say, repairs=False) as seen:
         return seen
 
 
 @contextlib.contextmanager
 def _conducted(plan, log_path, say, repairs):
-    """Conduct a plan in namespaces of its own; gives what was seen, and leaves when all of the run is gone."""
+    """Conduct a plan in namespaces of its own; gives what was seen, and ends all that runs inside on leaving."""
     from testbed.experiment import conduct
     from testbed.namespaces import isolated
 
