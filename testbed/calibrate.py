@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from testbed import calibration
-from testbed.errors import BAD_INPUT, DELIVERED, INTERRUPTED, UNDELIVERED, TestbedError, UserError
+from testbed.errors import DELIVERED, UserError, exit_status
 from testbed.lock import alone
 from testbed.run import check_machine, isolated_run
 from testbed.settings import Settings
@@ -23,26 +23,22 @@ def main(arguments=None):
     parser.add_argument("--show", action="store_true", help="print what is kept, and measure nothing")
     parser.add_argument("--if-missing", action="store_true", help="measure only where nothing is kept")
     options = parser.parse_args(arguments)
+    return exit_status("calibrate.py", lambda: _calibrate(options))
 
+
+def _calibrate(options):
     def say(text):
         print(text, file=sys.stderr, flush=True)
 
-    try:
-        kept = calibration.load() if options.show or options.if_missing else None
-        if options.show and kept is None:
-            raise UserError("nothing is kept for this machine and these versions; run it without --show")
-        if kept is None:
-            check_machine(Settings())
-            with alone(False, say):
-                kept = calibration.measure_machine(lambda plan: isolated_run(plan, os.devnull, lambda text: None), say)
-        show(kept)
-        return DELIVERED
-    except UserError as error:
-        return _complain(error, BAD_INPUT)
-    except TestbedError as error:
-        return _complain(error, UNDELIVERED)
-    except KeyboardInterrupt:
-        return _complain("interrupted; everything it had started is gone", INTERRUPTED)
+    kept = calibration.load() if options.show or options.if_missing else None
+    if options.show and kept is None:
+        raise UserError("nothing is kept for this machine and these versions; run it without --show")
+    if kept is None:
+        check_machine(Settings())
+        with alone(False, say):
+            kept = calibration.measure_machine(lambda plan: isolated_run(plan, os.devnull, lambda text: None), say)
+    show(kept)
+    return DELIVERED
 
 
 def show(kept):
@@ -64,11 +60,6 @@ def show(kept):
 
 def _ms(*values_s):
     return " / ".join(f"{value_s * 1e3:.2f}" for value_s in values_s) + " ms"
-
-
-def _complain(error, status):
-    print(f"calibrate.py: {error}", file=sys.stderr)
-    return status
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import sys
 import time
 
 from testbed import calibration, report
-from testbed.errors import BAD_INPUT, DELIVERED, INTERRUPTED, UNDELIVERED, UNTRUSTWORTHY, TestbedError, UserError
+from testbed.errors import DELIVERED, UNDELIVERED, UNTRUSTWORTHY, TestbedError, UserError, exit_status
 from testbed.lock import alone
 from testbed.measure import measure, planned
 from testbed.plan import check_playable, check_size, make_plan
@@ -65,26 +65,23 @@ def parser():
 
 def main(arguments=None):
     """Run the command line; returns the exit status."""
-    try:
-        options = vars(parser().parse_args(arguments))
-        settings = load(options, options.pop("config", None))
-        # What is wrong with the demand is told before anything is started or waited for.
-        plan = make_plan(settings, calibration.load() or calibration.GUESS)
-        if settings.dry_run:
-            with _run_folder(settings, plan) as folder:
-                report.write_plan(folder, plan, planned(plan))
-                _print(plan, planned(plan), folder)
-            return DELIVERED
-        check_size(plan)
-        check_machine(settings)
-        with alone(settings.no_wait, _sayer(settings)):
-            return _measured_run(settings)
-    except UserError as error:
-        return _complain(error, BAD_INPUT)
-    except TestbedError as error:
-        return _complain(error, UNDELIVERED)
-    except KeyboardInterrupt:
-        return _complain("interrupted; everything it had started is gone", INTERRUPTED)
+    return exit_status("run.py", lambda: _command(arguments))
+
+
+def _command(arguments):
+    options = vars(parser().parse_args(arguments))
+    settings = load(options, options.pop("config", None))
+    # What is wrong with the demand is told before anything is started or waited for.
+    plan = make_plan(settings, calibration.load() or calibration.GUESS)
+    if settings.dry_run:
+        with _run_folder(settings, plan) as folder:
+            report.write_plan(folder, plan, planned(plan))
+            _print(plan, planned(plan), folder)
+        return DELIVERED
+    check_size(plan)
+    check_machine(settings)
+    with alone(settings.no_wait, _sayer(settings)):
+        return _measured_run(settings)
 
 
 def _measured_run(settings):
@@ -221,11 +218,6 @@ def _print(plan, result, folder):
         print(report.to_json(result))
     else:
         report.print_result(plan, result, folder, sys.stdout)
-
-
-def _complain(error, status):
-    print("run.py:", " ".join(str(error).split()), file=sys.stderr)  # one line, whatever a name contains
-    return status
 
 
 if __name__ == "__main__":
