@@ -11,10 +11,10 @@ try:
     from os_ken.controller import ofp_event
     from os_ken.controller.controller import datapath_connection_factory
     from os_ken.controller.handler import (
-        CONFIG_DISPATCHER, DEAD_DISPATCHER, HANDSHAKE_DISPATCHER, MAIN_DISPATCHER, set_ev_cls)
+        CONFIG_DISPATCHER, DEAD_DISPATCHER, MAIN_DISPATCHER, set_ev_cls)
     from os_ken.controller.ofp_handler import OFPHandler
     from os_ken.lib import hub
-    from os_ken.ofproto import ofproto_v1_3, ofproto_v1_3_parser
+    from os_ken.ofproto import ofproto_v1_3
     from os_ken.ofproto.ofproto_protocol import ProtocolDesc
 except ImportError:
     NAME = "ryu"
@@ -27,16 +27,16 @@ except ImportError:
     from ryu.controller import ofp_event
     from ryu.controller.controller import datapath_connection_factory
     from ryu.controller.handler import (
-        CONFIG_DISPATCHER, DEAD_DISPATCHER, HANDSHAKE_DISPATCHER, MAIN_DISPATCHER, set_ev_cls)
+        CONFIG_DISPATCHER, DEAD_DISPATCHER, MAIN_DISPATCHER, set_ev_cls)
     from ryu.controller.ofp_handler import OFPHandler
     from ryu.lib import hub
-    from ryu.ofproto import ofproto_v1_3, ofproto_v1_3_parser
+    from ryu.ofproto import ofproto_v1_3
     from ryu.ofproto.ofproto_protocol import ProtocolDesc
 
 VERSION = _version(NAME)
 
 __all__ = [
-    "App", "AppManager", "CONFIG_DISPATCHER", "DEAD_DISPATCHER", "HANDSHAKE_DISPATCHER", "MAIN_DISPATCHER", "NAME",
+    "App", "AppManager", "CONFIG_DISPATCHER", "DEAD_DISPATCHER", "MAIN_DISPATCHER", "NAME",
     "OFPHandler", "ProtocolDesc", "VERSION", "datapath_connection_factory", "hub", "ofp_event", "ofproto_v1_3",
-    "ofproto_v1_3_parser", "set_ev_cls",
+    "set_ev_cls",
 ]

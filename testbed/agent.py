@@ -125,14 +125,8 @@ class Agents:
         self._pipes["sender"].send(("play", epoch_s))
 
     def finished(self, timeout_s):
-        """Wait until the sender has sent all of a round.
-
-        Returns
-        -------
-        ndarray, shape (k, 2)
-            For each send, when it was due and when it was made, on CLOCK_MONOTONIC.
-        """
-        return self._expect("sender", "played", timeout_s)
+        """Wait until the sender has sent all of a round; when each was sent stands in the ledger."""
+        self._expect("sender", "played", timeout_s)
 
     def stop(self):
         """End both processes."""
@@ -233,7 +227,8 @@ class _Sender:
                     endpoint.sendto(b"", (host_ip(0 if i else 1, h), _PORT))
                 pipe.send(("greeted", None))
             elif command == "play":
-                pipe.send(("played", self._play(*arguments)))
+                self._play(*arguments)
+                pipe.send(("played", None))
             else:
                 return
 
@@ -258,15 +253,13 @@ class _Sender:
         self._timeline = sorted(rows, key=lambda row: row[0])
 
     def _play(self, epoch_s):
-        """Send all that was armed; returns when each datagram was due and when it was sent."""
+        """Send all that was armed, and note in the ledger when."""
         now, sleep = time.monotonic, time.sleep
         ledger, pending = self._ledger, self._pending
         first_sent_s, last_sent_s = memoryview(ledger.first_sent_s), memoryview(ledger.last_sent_s)
         probe_sent_s = memoryview(ledger.probe_sent_s)
-        due_s, made_s = [], []
         for release_s, send, message, address, sequence, pair in self._timeline:
-            deadline_s = epoch_s + release_s
-            rest_s = deadline_s - now()
+            rest_s = epoch_s + release_s - now()
             if rest_s > _NAP_S:
                 sleep(rest_s)
             if sequence < 0:
@@ -283,8 +276,6 @@ class _Sender:
             if pair is None:
                 probe_sent_s[sequence] = instant_s
                 continue
-            due_s.append(deadline_s)
-            made_s.append(instant_s)
             last_sent_s[sequence] = instant_s
             if first_sent_s[sequence]:
                 ledger.count("resent_packets", 1)
@@ -293,7 +284,6 @@ class _Sender:
                 first_sent_s[sequence] = instant_s
             if pair in pending:
                 pending[pair].append(sequence)
-        return np.array([due_s, made_s]).T
 
     def _lost(self, queue, instant_s):
         """The first datagram of a pair's queue that must be lost, or -1; those that arrived leave the queue."""

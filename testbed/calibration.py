@@ -71,16 +71,16 @@ class Calibration:
 
     def compensation_s(self, hosts):
         """(dark, lit): how far ahead of its instant each message is sent, the median latency at this size."""
-        sizes = [trial.hosts for trial in self.trials]
-        leads = (np.interp(hosts, sizes, [getattr(trial, name) for trial in self.trials])
-                 for name in ("down_p50_s", "up_p50_s"))
-        return tuple(float(min(max(lead_s, 0.0), LEAD_MAX_S)) for lead_s in leads)
+        return tuple(min(max(self._at_hosts(hosts, name), 0.0), LEAD_MAX_S) for name in ("down_p50_s", "up_p50_s"))
+
+    def _at_hosts(self, hosts, name):
+        """A figure of the trials, between their numbers of hosts."""
+        return float(np.interp(hosts, [trial.hosts for trial in self.trials],
+                               [getattr(trial, name) for trial in self.trials]))
 
     def safe_packets_per_s(self, links):
         """Packets a second, over all links, that leave headroom."""
-        sizes = [trial.hosts * trial.switches for trial in self.trials]
-        most = np.interp(links, sizes, [trial.packets_per_s for trial in self.trials])
-        return float(min(_SAFE_SHARE * most, _SAFE_PACKETS_PER_S))
+        return min(_SAFE_SHARE * self.most_packets_per_s(links), _SAFE_PACKETS_PER_S)
 
     def most_packets_per_s(self, links):
         """Packets a second, over all links, that arrived without loss."""
@@ -89,8 +89,7 @@ class Calibration:
 
     def smallest_delta_s(self, hosts):
         """The smallest δ that is honest at this size: 95 % of the dark intervals are within a quarter of it."""
-        sizes = [trial.hosts for trial in self.trials]
-        return float(max(DELTA_FLOOR_S, 4 * np.interp(hosts, sizes, [trial.dark_error_p95_s for trial in self.trials])))
+        return max(DELTA_FLOOR_S, 4 * self._at_hosts(hosts, "dark_error_p95_s"))
 
     @property
     def most_links(self):

@@ -39,7 +39,6 @@ class Round:
     makespan_s: float
     datagrams: int
     actions: list = field(default_factory=list)
-    lateness_s: np.ndarray = None
 
 
 @dataclass
@@ -234,13 +233,12 @@ class _Conductor:
         self._controller.tell(do="play", epoch_s=this.epoch_s)
         self._agents.play(this.epoch_s)
         timeout_s = ahead_s + schedule.makespan_s + 60
-        times = self._agents.finished(timeout_s)
+        self._agents.finished(timeout_s)
         played = self._controller.expect("played", timeout_s)
         end_s = this.epoch_s + schedule.makespan_s + _GRACE_S
         while len(self._agents.ledger.missing()) and (rest_s := end_s - time.monotonic()) > 0:
             time.sleep(min(rest_s, 0.002))
         this.actions = played["actions"]
-        this.lateness_s = times[:, 1] - times[:, 0] if len(times) else np.zeros(0)
         self.errors += played["errors"]
         self.rounds.append(this)
 

@@ -119,10 +119,9 @@ def isolated(function):
         except OSError as error:
             _reply(writer, error)
             os._exit(1)
-        middle = os.getpid()
         inner = os.fork()
         if inner == 0:
-            _inside(function, writer, middle)
+            _inside(function, writer)
         os.close(writer)
         _, wait_status = os.waitpid(inner, 0)
         status = os.waitstatus_to_exitcode(wait_status)
@@ -137,11 +136,10 @@ def _follow(parent):
         os._exit(1)
 
 
-def _inside(function, writer, middle):
+def _inside(function, writer):
     """Process 1 of the new namespaces: mount what is private, run the function, report, end."""
     try:
-        die_with_parent()  # the parent's number means nothing here any more
-        del middle
+        die_with_parent()
         try:
             _mount("none", "/", "", _MS_REC_PRIVATE)
             _mount("proc", "/proc", "proc", _MS_NOSUID_NODEV_NOEXEC)

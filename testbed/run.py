@@ -72,7 +72,8 @@ def _command(arguments):
     options = vars(parser().parse_args(arguments))
     settings = load(options, options.pop("config", None))
     # What is wrong with the demand is told before anything is started or waited for.
-    plan = make_plan(settings, calibration.load() or calibration.GUESS)
+    kept = calibration.load()
+    plan = make_plan(settings, kept or calibration.GUESS)
     if settings.dry_run:
         with _run_folder(settings, plan) as folder:
             report.write_plan(folder, plan, planned(plan))
@@ -81,14 +82,16 @@ def _command(arguments):
     check_size(plan)
     check_machine(settings)
     with alone(settings.no_wait, _sayer(settings)):
-        return _measured_run(settings)
+        return _measured_run(settings, plan, kept)
 
 
-def _measured_run(settings):
-    """Plan for this machine, play, and measure; returns the exit status."""
+def _measured_run(settings, plan, machine):
+    """Play a plan and measure it; plans anew where the machine was not calibrated yet. Returns the exit status."""
     say = _sayer(settings)
-    machine = calibration.load() or calibration.measure_machine(lambda plan: isolated_run(plan, os.devnull, say), say)
-    plan = make_plan(settings, machine)
+    if machine is None:
+        machine = calibration.load() or calibration.measure_machine(
+            lambda trial: isolated_run(trial, os.devnull, say), say)
+        plan = make_plan(settings, machine)
     check_playable(plan, machine)
     with _run_folder(settings, plan) as folder:
         report.write_plan(folder, plan, planned(plan))

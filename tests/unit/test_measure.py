@@ -42,7 +42,7 @@ def seen():
     played = [{"switch": action.switch, "kind": action.kind, "slot": action.slot, "planned_s": action.planned_s,
                "sent_s": action.send_s} for action in actions]
     return Observation(
-        rounds=[Round(EPOCH_S, PLAN.schedule.makespan_s, len(PLAN.datagrams), played, np.zeros(len(PLAN.datagrams)))],
+        rounds=[Round(EPOCH_S, PLAN.schedule.makespan_s, len(PLAN.datagrams), played)],
         probes=probes, first_sent_s=sent_s, last_sent_s=sent_s.copy(), arrived_s=arrived_s,
         arrived_switch=switch.astype(int), probe_sent_s=probe_sent_s,
         probe_arrived_s=np.where(lit, probe_sent_s + 0.0001, 0.0), counters=dict.fromkeys(Ledger.COUNTERS, 0),
@@ -384,7 +384,7 @@ def test_lost_datagram_shows_in_the_event_of_its_circuit(seen):
 
 def test_repair_round_is_an_event_and_its_changes_are_shifted_to_the_first_epoch(seen):
     action = {"switch": 0, "kind": "lit", "slot": 0, "planned_s": 0.02, "sent_s": 0.0201}
-    seen.rounds.append(Round(EPOCH_S + 2, 0.04, 3, [action], np.zeros(3)))
+    seen.rounds.append(Round(EPOCH_S + 2, 0.04, 3, [action]))
     result, events = measure(PLAN, seen)
     assert result["rounds"] == 2
     assert [event for event in events if event.get("round") == 1] == [
