@@ -3,7 +3,6 @@
     sudo .venv/bin/python testbed/calibrate.py
 """
 
-import argparse
 import os
 import sys
 
@@ -11,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from testbed import calibration
-from testbed.errors import DELIVERED, UserError, exit_status
+from testbed.errors import DELIVERED, Parser, UserError, exit_status
 from testbed.lock import alone
 from testbed.run import check_machine, isolated_run
 from testbed.settings import Settings
@@ -19,14 +18,15 @@ from testbed.settings import Settings
 
 def main(arguments=None):
     """Measure, keep, and print; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="testbed/calibrate.py", description=__doc__.splitlines()[0])
+    return exit_status("calibrate.py", lambda: _calibrate(arguments))
+
+
+def _calibrate(arguments):
+    parser = Parser("testbed/calibrate.py", __doc__.splitlines()[0])
     parser.add_argument("--show", action="store_true", help="print what is kept, and measure nothing")
     parser.add_argument("--if-missing", action="store_true", help="measure only where nothing is kept")
     options = parser.parse_args(arguments)
-    return exit_status("calibrate.py", lambda: _calibrate(options))
 
-
-def _calibrate(options):
     def say(text):
         print(text, file=sys.stderr, flush=True)
 

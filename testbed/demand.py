@@ -7,8 +7,8 @@ import zipfile
 import numpy as np
 
 from testbed import workloads
-from testbed.errors import UserError
-from testbed.settings import MAX_HOSTS, nearest
+from testbed.errors import UserError, nearest
+from testbed.settings import MAX_HOSTS
 
 SUFFIXES = (".csv", ".tsv", ".npy", ".npz")
 _MAX_TEXT_BYTES = 512 << 20
@@ -24,7 +24,7 @@ def demand_of(settings):
     Returns
     -------
     name : str
-        Of the workload, or the file's name without its ending.
+        Of the workload, with its parameters, or the file's name without its ending.
     matrix : ndarray, shape (n, n)
         Fractions of the period where `is_normalised(settings)`, else whole bytes.
 
@@ -32,8 +32,11 @@ def demand_of(settings):
     ------
     UserError
     """
-    if settings.demand in workloads.WORKLOADS:
-        return settings.demand, workloads.generate(settings.demand, settings.hosts or 8, settings.seed)
+    if is_workload(settings.demand):
+        try:
+            return settings.demand, workloads.generate(settings.demand, settings.hosts or 8, settings.seed)
+        except ValueError as error:
+            raise UserError(f"--demand {settings.demand}: {error}") from None
     path = settings.demand
     if not path.endswith(SUFFIXES):
         if os.path.exists(path):
@@ -43,9 +46,14 @@ def demand_of(settings):
     return os.path.splitext(os.path.basename(path))[0], matrix
 
 
+def is_workload(text):
+    """Whether a text names a workload that is generated, and no file."""
+    return text.partition(":")[0] in workloads.WORKLOADS and not text.endswith(SUFFIXES)
+
+
 def is_normalised(settings):
     """Whether the demand is in fractions of the period."""
-    return settings.normalised or settings.demand in workloads.WORKLOADS
+    return settings.normalised or is_workload(settings.demand)
 
 
 def read(path):

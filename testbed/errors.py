@@ -1,5 +1,7 @@
 """The errors a user can cause, and how the command line tells them: one line and an exit status."""
 
+import argparse
+import difflib
 import sys
 
 DELIVERED = 0
@@ -17,6 +19,42 @@ class TestbedError(Exception):
     """The testbed itself could not do what it was asked: one line that says what failed and where. Exit status 1."""
 
     __test__ = False  # not a test, whatever its name looks like to pytest
+
+
+def nearest(name, known):
+    """`; did you mean 'x'?` for the most similar known name, else the list of all."""
+    close = difflib.get_close_matches(str(name), list(known), 1, 0.5)
+    return f"; did you mean {close[0]!r}?" if close else f"; known: {', '.join(known)}"
+
+
+_LIMITS = {"greater_than": "greater than", "greater_than_equal": "at least", "less_than": "less than",
+           "less_than_equal": "at most"}
+_KINDS = {"int": "a whole number", "float": "a number", "bool": "true or false", "string": "a text"}
+
+
+def explain(error):
+    """What pydantic found wrong (an item of its `errors()`), in the words of the other errors."""
+    kind, given = error["type"], error["input"]
+    if kind in _LIMITS:
+        return f"{given!r} must be {_LIMITS[kind]} {next(iter(error['ctx'].values()))}"
+    if kind.split("_")[0] in _KINDS:
+        return f"{given!r} is not {_KINDS[kind.split('_')[0]]}"
+    if kind == "literal_error":
+        return f"{given!r} is not one of {error['ctx']['expected']}"
+    return error["msg"].removeprefix("Value error, ")
+
+
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong with a command line in one line, as every other error is said."""
+
+    def __init__(self, prog, description, **options):
+        super().__init__(prog=prog, description=description, allow_abbrev=False, **options)
+
+    def error(self, message):
+        name = message.rpartition("unrecognized arguments: ")[2].split(" ")[0] if "unrecognized" in message else None
+        if name:
+            message = f"unknown option {name}{nearest(name, self._option_string_actions)}"
+        raise UserError(f"{message} (--help lists all options)")
 
 
 def exit_status(program, function):

@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from controller.scheduling.bounds import lower_bound_s
-from controller.scheduling.registry import SCHEDULERS
+from controller.scheduling.registry import SCHEDULERS, refusal
 from controller.scheduling.schedule import Schedule
 from testbed import demand as demands
 from testbed import transfer
@@ -109,6 +109,9 @@ def make_plan(settings, calibration):
     """
     name, matrix = demands.demand_of(settings)
     n = len(matrix)
+    refused = refusal(settings.scheduler, n, settings.switches)
+    if refused:
+        raise UserError(f"--scheduler {settings.scheduler}: {refused}")
     links = n * settings.switches
     packets_per_s = calibration.safe_packets_per_s(links)
     rate_bps = settings.rate or transfer.rate_for(links, packets_per_s)
@@ -134,25 +137,37 @@ def make_plan(settings, calibration):
     return replace(plan, compensation_s=calibration.compensation_s(n), why="; ".join(why))
 
 
-def _lay_out(settings, name, demand_bytes, link, delta_s):
+def _lay_out(settings, name, demand_bytes, link, delta_s, scheduler=None):
     """Schedule a demand in bytes, and share it out over the circuits."""
     demand_s = link.demand_s(demand_bytes)
-    schedule = SCHEDULERS[settings.scheduler](demand_s, settings.switches, delta_s)
+    schedule = SCHEDULERS[scheduler or settings.scheduler](demand_s, settings.switches, delta_s)
     schedule = schedule.lit_only_where(demand_bytes > 0)
     return Plan(settings, name, demand_bytes, link, schedule, lower_bound_s(demand_s, settings.switches, delta_s),
                 transfer.share_out(schedule, demand_s))
 
 
 def _choose_period(settings, name, matrix, link):
-    """(period, plan): the period asked for, or one that is long enough for packets to be small beside slots."""
-    longest = max(matrix.sum(axis=0).max(), matrix.sum(axis=1).max())
-    period_s = settings.period or _two_digits(MAKESPAN_S * settings.switches / longest)
-    while True:
-        plan = _lay_out(settings, name, _to_bytes(matrix * period_s, link, settings, period_s), link, settings.delta)
-        rounding, makespan_s = transfer.rounding(plan.shares, plan.demand_bytes, link), plan.schedule.makespan_s
-        if settings.period or rounding <= ROUNDING_MAX or makespan_s > 0.9 * MAKESPAN_LONG_S:
+    """(period, plan): the period asked for, or one that is long enough for packets to be small beside slots.
+
+    It is chosen by the slots of Spectra, whatever the scheduler: different schedulers then get the same demand.
+    """
+    def laid_out(scheduler):
+        demand_bytes = _to_bytes(matrix * period_s, link, settings, period_s)
+        return _lay_out(settings, name, demand_bytes, link, settings.delta, scheduler)
+
+    period_s = settings.period
+    if not period_s:
+        longest = max(matrix.sum(axis=0).max(), matrix.sum(axis=1).max())
+        period_s = _two_digits(MAKESPAN_S * settings.switches / longest)
+        while True:
+            plan = laid_out("spectra")
+            rounding, makespan_s = transfer.rounding(plan.shares, plan.demand_bytes, link), plan.schedule.makespan_s
+            if rounding <= ROUNDING_MAX or makespan_s > 0.9 * MAKESPAN_LONG_S:
+                break
+            period_s = _two_digits(period_s * min(1.2 * rounding / ROUNDING_MAX, MAKESPAN_LONG_S / makespan_s))
+        if settings.scheduler == "spectra":
             return period_s, plan
-        period_s = _two_digits(period_s * min(1.2 * rounding / ROUNDING_MAX, MAKESPAN_LONG_S / makespan_s))
+    return period_s, laid_out(settings.scheduler)
 
 
 def _dilate(settings, matrix, calibration):

@@ -7,41 +7,33 @@ import argparse
 import contextlib
 import glob
 import os
+import re
 import shutil
 import signal
 import sys
 import time
 
+from controller.scheduling.registry import SCHEDULERS
 from testbed import calibration, report
-from testbed.errors import DELIVERED, UNDELIVERED, UNTRUSTWORTHY, TestbedError, UserError, exit_status
+from testbed.errors import DELIVERED, UNDELIVERED, UNTRUSTWORTHY, Parser, TestbedError, UserError, exit_status
 from testbed.lock import alone
 from testbed.measure import measure, planned
 from testbed.plan import check_playable, check_size, make_plan
-from testbed.settings import load, nearest
+from testbed.settings import load
 
 TOOLS = ("ip", "mnexec", "ifconfig", "ovs-vsctl", "ovs-vswitchd", "ovsdb-server", "ovsdb-tool")
 
 
-class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line, as every other error is said."""
-
-    def error(self, message):
-        name = message.rpartition("unrecognized arguments: ")[2].split(" ")[0] if "unrecognized" in message else None
-        if name:
-            message = f"unknown option {name}{nearest(name, self._option_string_actions)}"
-        raise UserError(f"{message} (--help lists all options)")
-
-
 def parser():
     """The command line, as the README describes it."""
-    result = _Parser(
-        prog="testbed/run.py", argument_default=argparse.SUPPRESS, allow_abbrev=False,
-        description=__doc__.splitlines()[0],
+    result = Parser(
+        "testbed/run.py", __doc__.splitlines()[0], argument_default=argparse.SUPPRESS,
         epilog="Exit status: 0 delivered and trustworthy; 1 not everything delivered; 2 bad input; 3 delivered, but "
                "the run cannot be trusted; 130 interrupted.")
     add = result.add_argument
     add("--config", metavar="FILE", help="YAML file with these same names; the command line wins")
-    add("--demand", metavar="NAME|FILE", help="gpt (default), moe, benchmark, or a .csv, .tsv, .npy or .npz of n×n bytes")
+    add("--demand", metavar="NAME|FILE", help="gpt (default), moe or benchmark, with parameters as in gpt:tensor=8,noise=0.01; or "
+        "a .csv, .tsv, .npy or .npz of n×n bytes")
     add("--normalised", action="store_true", help="the file holds fractions of the period, not bytes")
     add("--ignore-diagonal", action="store_true", help="leave out what a file has on its diagonal")
     add("--hosts", metavar="N", help="number of hosts (default 8, or what the file has)")
@@ -52,7 +44,7 @@ def parser():
     add("--physical-rate", metavar="RATE", help="think in the real fabric: rate of its links, with --physical-delta; "
         "the run is dilated in time by one factor")
     add("--physical-delta", metavar="TIME", help="reconfiguration delay of the real fabric")
-    add("--scheduler", metavar="NAME", help="scheduling algorithm (default spectra)")
+    add("--scheduler", metavar="NAME", help=f"scheduling algorithm: {', '.join(SCHEDULERS)}")
     add("--seed", metavar="K", help="seed of the generated demand (default 0)")
     add("--framework", metavar="NAME", help="OpenFlow framework: os-ken (default) or ryu")
     add("--out", metavar="DIR", help="run folder (default runs/<time>-<scheduler>-<demand>)")
@@ -184,7 +176,7 @@ def _interrupt(_number, _frame):
 def _run_folder(settings, plan):
     """A new folder for the run; it belongs to the user who called sudo."""
     folder = settings.out or os.path.join(
-        "runs", f"{time.strftime('%Y%m%d-%H%M%S')}-{settings.scheduler}-{plan.demand}")
+        "runs", f"{time.strftime('%Y%m%d-%H%M%S')}-{settings.scheduler}-{re.sub('[^A-Za-z0-9.]+', '-', plan.demand)}")
     try:
         if settings.out is None and os.path.exists(folder):
             folder += f"-{os.getpid()}"

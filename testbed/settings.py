@@ -1,18 +1,16 @@
 """What a run is asked to do: the command line and the configuration file, checked before anything is started."""
 
-import difflib
 from typing import Annotated, Literal, Optional
 
 import pydantic
 import yaml
 
 from controller.scheduling.registry import SCHEDULERS
-from testbed.errors import UserError
+from testbed.errors import UserError, explain, nearest
 from testbed.units import parse_rate_bps, parse_time_s
 from topologies.parallel_ocs import MAX_SWITCHES
 
 MAX_HOSTS = 4096
-
 
 
 def _no_truth(value):
@@ -72,12 +70,6 @@ class Settings(pydantic.BaseModel):
         return self
 
 
-def nearest(name, known):
-    """`; did you mean 'x'?` for the most similar known name, else the list of all."""
-    close = difflib.get_close_matches(str(name), list(known), 1, 0.5)
-    return f"; did you mean {close[0]!r}?" if close else f"; known: {', '.join(known)}"
-
-
 def load(options, config=None):
     """Settings from options given on the command line and a configuration file; the command line wins.
 
@@ -104,27 +96,10 @@ def load(options, config=None):
     except pydantic.ValidationError as error:
         first = error.errors()[0]
         if not first["loc"]:
-            raise UserError(_explain(first)) from None
+            raise UserError(explain(first)) from None
         key = str(first["loc"][0])
         where = f"--{key.replace('_', '-')}" if key in options else f"--config {config}, key {key!r}"
-        raise UserError(f"{where}: {_explain(first)}") from None
-
-
-_LIMITS = {"greater_than": "greater than", "greater_than_equal": "at least", "less_than": "less than",
-           "less_than_equal": "at most"}
-_KINDS = {"int": "a whole number", "bool": "true or false", "string": "a text"}
-
-
-def _explain(error):
-    """What pydantic found wrong, in the words of the other errors."""
-    kind, given = error["type"], error["input"]
-    if kind in _LIMITS:
-        return f"{given!r} must be {_LIMITS[kind]} {next(iter(error['ctx'].values()))}"
-    if kind.split("_")[0] in _KINDS:
-        return f"{given!r} is not {_KINDS[kind.split('_')[0]]}"
-    if kind == "literal_error":
-        return f"{given!r} is not one of {error['ctx']['expected']}"
-    return error["msg"].removeprefix("Value error, ")
+        raise UserError(f"{where}: {explain(first)}") from None
 
 
 def _read_config(path):

@@ -179,6 +179,24 @@ def to_schedule(demand_s, permutations, plan, delta_s):
         for entries in plan))
 
 
+def on_switches(demand_s, permutations, weights_s, switches, delta_s):
+    """Spread weighted permutations, found for one switch, over parallel ones: Schedule, then Equalize.
+
+    Parameters
+    ----------
+    demand_s : array_like, shape (n, n)
+    permutations : ndarray of int, shape (k, n)
+    weights_s : ndarray, shape (k,)
+    switches : int
+    delta_s : float
+
+    Returns
+    -------
+    Schedule
+    """
+    return to_schedule(demand_s, permutations, equalize(assign(weights_s, switches, delta_s), delta_s), delta_s)
+
+
 def spectra(demand_s, switches, delta_s):
     """Schedule a demand on parallel switches with Spectra (paper, section III).
 
@@ -201,6 +219,11 @@ def spectra(demand_s, switches, delta_s):
     O(k·n³) for a demand of degree k, nearly all of it in the assignments of Decompose.
     """
     permutations, weights_s = decompose(demand_s)
-    weights_s = refine(demand_s, permutations, weights_s)
-    plan = equalize(assign(weights_s, switches, delta_s), delta_s)
+    return on_switches(demand_s, permutations, refine(demand_s, permutations, weights_s), switches, delta_s)
+
+
+def spectra_no_equalize(demand_s, switches, delta_s):
+    """Spectra without its last step, Equalize: for the comparison of the paper's figure 7. Otherwise as `spectra`."""
+    permutations, weights_s = decompose(demand_s)
+    plan = assign(refine(demand_s, permutations, weights_s), switches, delta_s)
     return to_schedule(demand_s, permutations, plan, delta_s)

@@ -3,7 +3,8 @@
 import pytest
 
 from testbed.errors import UserError
-from testbed.settings import load, nearest
+from testbed.errors import nearest
+from testbed.settings import load
 
 
 @pytest.fixture
