@@ -23,6 +23,16 @@ class Workload(pydantic.BaseModel):
 
     model_config = pydantic.ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
+    def resolved(self, hosts):
+        """The same workload with nothing left open for a number of hosts.
+
+        Raises
+        ------
+        ValueError
+            The parameters do not fit the number of hosts.
+        """
+        raise NotImplementedError
+
     def matrix(self, hosts, rng):
         """The demand.
 
@@ -79,9 +89,15 @@ class Gpt(Workload):
     microbatches: _Count = 8
     noise: _Noise = 0.003
 
+    def resolved(self, hosts):
+        """As `Workload.resolved`."""
+        tensor, pipeline, data = gpt_layout(hosts, self.tensor, self.pipeline, self.data)
+        return self.model_copy(update={"tensor": tensor, "pipeline": pipeline, "data": data})
+
     def matrix(self, hosts, rng):
         """As `Workload.matrix`."""
-        tensor, pipeline, data = gpt_layout(hosts, self.tensor, self.pipeline, self.data)
+        layout = self.resolved(hosts)
+        tensor, pipeline, data = layout.tensor, layout.pipeline, layout.data
         activations = self.sequence * self.hidden * self.microbatches
         parameters = 12 * self.layers * self.hidden**2
         host = np.arange(hosts).reshape(data, pipeline, tensor)
@@ -148,13 +164,18 @@ class Moe(Workload):
     skew: Annotated[float, pydantic.Field(ge=0, le=3)] = 0.15
     noise: _Noise = 0.0
 
-    def matrix(self, hosts, rng):
-        """As `Workload.matrix`."""
+    def resolved(self, hosts):
+        """As `Workload.resolved`."""
         experts = self.experts or hosts * -(-64 // hosts)
         if experts % hosts:
             raise ValueError(f"experts is {experts}, which is no multiple of {hosts} hosts")
         if self.top_k > experts // 2:
             raise ValueError(f"top_k is {self.top_k}, and at most half of the {experts} experts can be picked")
+        return self.model_copy(update={"experts": experts})
+
+    def matrix(self, hosts, rng):
+        """As `Workload.matrix`."""
+        experts = self.resolved(hosts).experts
         popularity = rng.lognormal(0.0, self.skew, experts)
         demand = np.zeros((hosts, hosts))
         for host in range(hosts):
@@ -198,11 +219,16 @@ class Benchmark(Workload):
     large_share: Annotated[float, pydantic.Field(gt=0, lt=1)] = 0.7
     noise: _Noise = 0.003
 
-    def matrix(self, hosts, rng):
-        """As `Workload.matrix`."""
+    def resolved(self, hosts):
+        """As `Workload.resolved`."""
         large = self.large or max(1, self.flows // 4)
         if large > self.flows:
             raise ValueError(f"large is {large}, more than all {self.flows} flows")
+        return self.model_copy(update={"large": large})
+
+    def matrix(self, hosts, rng):
+        """As `Workload.matrix`."""
+        large = self.resolved(hosts).large
         small = self.flows - large
         large_share = self.large_share if small else 1.0
         demand = np.zeros((hosts, hosts))
