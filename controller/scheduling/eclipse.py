@@ -12,7 +12,7 @@ from scipy.optimize import linear_sum_assignment
 from controller.scheduling.spectra import on_switches
 
 # A duration is taken once no other can be better by more than this share.
-_GAP = 1e-3
+_GAP = 5e-3
 
 
 def eclipse(demand_s, delta_s):
@@ -37,7 +37,7 @@ def eclipse(demand_s, delta_s):
     a packet switch: rounds go on until nothing remains. And the duration is searched for among the entries of R
     not by bisection, as though the quotient had one peak, but by branch and bound: with g(a) the most that a
     matching carries in a, g rises and g(a)/a falls, which bounds the quotient between any two durations tried.
-    The result is within 0.1 % of the best quotient.
+    The result is within 0.5 % of the best quotient: a tighter search gives the same makespans in twice the time.
     """
     rest_s = np.array(demand_s, dtype=float)
     n = len(rest_s)
