@@ -21,7 +21,7 @@ _LOOKS = {
     "rotor": ("#666666", ":", ">"),
     "optimal": ("#000000", "-", "*"),
 }
-_LABELS = {"less": "less (whole entries)", "less-even": "less-even (every entry split)",
+_LABELS = {"less": "less (few entries split)", "less-even": "less-even (every entry split)",
            "spectra-no-equalize": "spectra without Equalize"}
 _STYLE = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.alpha": 0.3,
           "legend.frameon": False, "svg.hashsalt": "spectra-testbed", "svg.fonttype": "none"}

@@ -145,12 +145,12 @@ def changes_seen(plan, seen):
     through = seen.probe_arrived_s > 0
     for h in range(plan.settings.switches):
         before_s = None
-        for k, window in enumerate(plan.schedule.windows(h)):
+        for k, (slot, window) in enumerate(zip(plan.schedule.switches[h], plan.schedule.windows(h))):
             mine = (probes.switch == h) & (probes.slot == k) & ~np.isnan(sent_s)
             lit_s = _edge(sent_s[mine & ~probes.after], through[mine & ~probes.after])
             dark_s = _edge(sent_s[mine & probes.after], ~through[mine & probes.after])
             changes.append({
-                "switch": h, "slot": k, "lit_s": window.lit_s, "end_s": window.end_s,
+                "switch": h, "slot": k, "lit_s": window.lit_s, "end_s": window.end_s, "circuits": len(slot.circuits()),
                 "seen_lit_s": lit_s, "seen_dark_s": dark_s,
                 "up_late_s": None if lit_s is None else lit_s - window.lit_s,
                 "down_late_s": None if dark_s is None else dark_s - window.end_s,
@@ -170,8 +170,9 @@ def _edge(sent_s, changed):
 
 
 def _judged(changes):
-    """The changes of slots that are long enough for Open vSwitch, which takes up to 5 ms to change twice."""
-    return [change for change in changes if change["end_s"] - change["lit_s"] >= JUDGED_SLOT_S]
+    """The changes of slots that light anything, and are long enough for Open vSwitch, which needs 5 ms to change twice."""
+    return [change for change in changes
+            if change["circuits"] and change["end_s"] - change["lit_s"] >= JUDGED_SLOT_S]
 
 
 def _dark_violations(plan, seen, epoch_s):

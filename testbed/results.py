@@ -27,10 +27,9 @@ SCHEMA = pa.schema([
     ("lower_bound_periods", pa.float64()), ("makespan_periods", pa.float64()), ("makespan_over_bound", pa.float64()),
     # Measured on the testbed, or empty.
     ("period_s", pa.float64()), ("rate_bps", pa.float64()), ("measured_makespan_periods", pa.float64()),
-    ("measured_over_computed", pa.float64()), ("trustworthy", pa.bool_()), ("reasons", pa.string()),
+    ("measured_over_computed", pa.float64()), ("measured_over_predicted", pa.float64()), ("trustworthy", pa.bool_()), ("reasons", pa.string()),
     ("exit_status", pa.int64()),
 ])
-MEASURED = SCHEMA.names[SCHEMA.names.index("period_s"):]
 
 
 class Store:

@@ -317,6 +317,7 @@ def _play(store, demand, case, period_s):
     makespan_s = result["measured_makespan_s"]
     return {**row, "rate_bps": result["rate_bps"], "trustworthy": result["trustworthy"],
             "reasons": "; ".join(result["reasons"]), "measured_over_computed": result["measured_over_computed"],
+            "measured_over_predicted": result["measured_over_predicted"],
             "measured_makespan_periods": makespan_s / period_s if makespan_s else None}
 
 
