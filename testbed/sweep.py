@@ -240,8 +240,10 @@ def _compute(store, found, cases, address, quiet):
     tasks = {}
     for case in cases:
         tasks.setdefault((case.demand, case.hosts, case.seed, case.delta_periods), []).append(case)
+    # Seed by seed, so that the time left is told by tasks of all kinds.
+    order = sorted(tasks, key=lambda key: key[2])
     with evaluator(address) as each, _Progress("computed", len(cases), quiet) as progress:
-        for rows in each([(found[key[:2]], key[2], batch) for key, batch in tasks.items()]):
+        for rows in each([(found[key[:2]], key[2], tasks[key]) for key in order]):
             store.add("computed", rows)
             progress.advance(len(rows))
 

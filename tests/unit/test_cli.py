@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from controller.scheduling.registry import SCHEDULERS
 from controller.scheduling.schedule import Schedule
 from testbed import run
 from testbed.errors import BAD_INPUT, DELIVERED
@@ -231,3 +232,35 @@ def test_help_lists_every_option(capsys):
     for option in ("--config", "--demand", "--hosts", "--switches", "--delta", "--period", "--rate", "--scheduler",
                    "--seed", "--out", "--dry-run", "--json", "--quiet"):
         assert option in printed
+
+
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+def test_every_scheduler_plans_the_same_demand(tmp_path, scheduler):
+    arguments = ["--dry-run", "--hosts", "4", "--demand", "moe", "--seed", "3"]
+    assert run.main([*arguments, "--scheduler", scheduler, "--out", "out"]) == DELIVERED
+    assert run.main([*arguments, "--out", "with-spectra"]) == DELIVERED
+    demands = [(tmp_path / folder / "demand.csv").read_text() for folder in ("out", "with-spectra")]
+    assert demands[0] == demands[1]
+    result = result_in(tmp_path / "out")
+    assert result["scheduler"] == scheduler
+    assert result["lower_bound_s"] <= result["computed_makespan_s"] * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("arguments, words", [
+    (["--scheduler", "optimal", "--hosts", "8"], "--scheduler optimal: it is exact, and does at most 4 hosts and 2 switches"),
+    (["--scheduler", "eclipse"], "unknown scheduler 'eclipse'; did you mean 'spectra-eclipse'?"),
+    (["--demand", "gpt:tenso=3"], "did you mean 'tensor'?"),
+    (["--demand", "gpt:tensor=3"], "does not make 4 hosts"),
+    (["--demand", "mo"], "neither a workload nor a file; did you mean 'moe'?"),
+])
+def test_scheduler_or_workload_that_is_none_is_refused(tmp_path, capsys, arguments, words):
+    assert dry_run(*arguments) == BAD_INPUT
+    assert words in complaint(capsys)
+    assert not (tmp_path / "out").exists()
+
+
+def test_parameters_of_a_workload_are_in_the_result_and_the_folder_has_a_plain_name(tmp_path):
+    assert run.main(["--dry-run", "--demand", "benchmark:flows=4,noise=0", "--hosts", "4"]) == DELIVERED
+    folder = next((tmp_path / "runs").iterdir())
+    assert folder.name.endswith("-spectra-benchmark-flows-4-noise-0")
+    assert result_in(folder)["demand"] == "benchmark:flows=4,noise=0"
