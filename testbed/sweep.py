@@ -242,7 +242,7 @@ def _compute(store, found, cases, address, quiet):
         tasks.setdefault((case.demand, case.hosts, case.seed, case.delta_periods), []).append(case)
     # Seed by seed, so that the time left is told by tasks of all kinds.
     order = sorted(tasks, key=lambda key: key[2])
-    with evaluator(address) as each, _Progress("computed", len(cases), quiet) as progress:
+    with evaluator(address) as each, _Progress("computed", len(cases), quiet, every_s=10) as progress:
         for rows in each([(found[key[:2]], key[2], tasks[key]) for key in order]):
             store.add("computed", rows)
             progress.advance(len(rows))
@@ -251,11 +251,9 @@ def _compute(store, found, cases, address, quiet):
 class _Progress:
     """How far it is and how long it will take: a bar on a terminal, a line now and then elsewhere."""
 
-    EVERY_S = 10
-
-    def __init__(self, what, total, quiet):
+    def __init__(self, what, total, quiet, every_s):
         console = Console(stderr=True, quiet=quiet)
-        self._what, self._total, self._done, self._console = what, total, 0, console
+        self._what, self._total, self._done, self._every_s, self._console = what, total, 0, every_s, console
         self._bar = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
                              console=console, disable=quiet or not console.is_terminal)
         self._plain = not quiet and not console.is_terminal
@@ -274,7 +272,7 @@ class _Progress:
         self._done += count
         self._bar.advance(self._task, count)
         now_s = time.monotonic()
-        if self._plain and (now_s - self._told_s > self.EVERY_S or self._done == self._total):
+        if self._plain and (now_s - self._told_s >= self._every_s or self._done == self._total):
             self._told_s = now_s
             left_s = (now_s - self._start_s) * (self._total - self._done) / self._done
             self._console.print(f"{self._what} {self._done:,} of {self._total:,}, about {left_s:.0f} s left")
@@ -284,7 +282,7 @@ def _measure(store, found, cases, period_s, quiet):
     """Play cases on the testbed, one at a time, each by run.py in a folder of its own."""
     if not cases:
         return
-    with _Progress("measured", len(cases), quiet) as progress:
+    with _Progress("measured", len(cases), quiet, every_s=0) as progress:
         for case in cases:
             row = _play(store, found[case.demand, case.hosts], case, period_s)
             if row:

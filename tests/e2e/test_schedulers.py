@@ -2,16 +2,17 @@
 
 import json
 import os
+import pathlib
 import signal
 import subprocess
 import sys
 
 import pytest
-from conftest import ROOT
 from pyarrow import parquet
 
 from controller.scheduling.registry import SCHEDULERS
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 SWEEP = [sys.executable, str(ROOT / "testbed" / "sweep.py"), "--demands", "gpt", "--hosts", "4", "--switches", "2", "--seeds",
          "1", "--period", "2s"]
 
