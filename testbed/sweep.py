@@ -316,7 +316,9 @@ def _play(store, demand, case, period_s):
     result = json.loads(done.stdout)
     makespan_s = result["measured_makespan_s"]
     return {**row, "rate_bps": result["rate_bps"], "trustworthy": result["trustworthy"],
-            "reasons": "; ".join(result["reasons"]), "measured_over_computed": result["measured_over_computed"],
+            "reasons": "; ".join(result["reasons"]),
+            "played_makespan_periods": result["computed_makespan_s"] / period_s,
+            "measured_over_computed": result["measured_over_computed"],
             "measured_over_predicted": result["measured_over_predicted"],
             "measured_makespan_periods": makespan_s / period_s if makespan_s else None}
 

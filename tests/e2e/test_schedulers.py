@@ -47,6 +47,7 @@ def test_sweep_measures_each_case_and_goes_on_after_an_interruption(tmp_path):
         assert 0.9 < row["measured_over_computed"] < 1.1
         assert row["measured_makespan_periods"] == pytest.approx(row["makespan_periods"], rel=0.1)
         assert row["period_s"] == 2.0
+        assert row["measured_makespan_periods"] / row["played_makespan_periods"] == pytest.approx(row["measured_over_computed"])
     assert (tmp_path / "out" / "runs" / "gpt-4-spectra-2-0.02-0" / "result.json").stat().st_mtime == first
     result = json.loads((tmp_path / "out" / "runs" / "gpt-4-rotor-2-0.02-0" / "result.json").read_text())
     assert result["measured_makespan_s"] / 2.0 == table[1]["measured_makespan_periods"]
