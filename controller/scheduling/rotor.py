@@ -12,6 +12,7 @@ from controller.scheduling.schedule import Schedule, Slot
 
 # A rotor is held nine times as long as it takes to turn: RotorNet's duty cycle of 90 %.
 _HELD = 9
+_MOST_CYCLES = 1000
 
 
 def rotor(demand_s, switches, delta_s):
@@ -27,7 +28,7 @@ def rotor(demand_s, switches, delta_s):
     Returns
     -------
     Schedule
-        Every slot is 9 δ long; where δ is 0, as long as the largest entry.
+        Every slot is 9 δ long, or so long that a thousand cycles are enough.
 
     Notes
     -----
@@ -37,8 +38,8 @@ def rotor(demand_s, switches, delta_s):
     demand_s = np.asarray(demand_s, dtype=float)
     n = len(demand_s)
     largest_s = demand_s.max(initial=0)
-    slot_s = _HELD * delta_s or largest_s
-    cycles = math.ceil(largest_s / slot_s) if largest_s else 0
+    slot_s = max(_HELD * delta_s, largest_s / _MOST_CYCLES)
+    cycles = min(_MOST_CYCLES, math.ceil(largest_s / slot_s)) if largest_s else 0
     first = 0 if demand_s.diagonal().any() else 1
     slots = [Slot(tuple((np.arange(n) + shift) % n), slot_s) for shift in range(first, n)] if cycles else []
     return Schedule(float(delta_s), tuple(tuple(slots[switch::switches]) * cycles for switch in range(switches)))

@@ -141,7 +141,7 @@ def test_eclipse_takes_the_best_duration_and_matching_first():
 
         best = max(quotient(outputs, duration_s) for outputs in itertools.permutations(range(4))
                    for duration_s in np.unique(demand[demand > 0]))
-        assert quotient(permutations[0], weights_s[0]) >= best * (1 - 0.005)
+        assert quotient(permutations[0], weights_s[0]) >= best * (1 - 0.01)
 
 
 def test_less_splits_every_line_evenly_and_few_entries():
@@ -224,3 +224,20 @@ def test_rotor_turns_through_all_shifts_as_often_as_the_largest_entry_needs():
     assert {slot.duration_s for slot in slots} == {0.09}
     assert len(slots) == 3 * 3  # three shifts, three cycles of 0.09 s
     assert set(slot.permutation for slot in slots) == {(1, 2, 3, 0), (2, 3, 0, 1), (3, 0, 1, 2)}
+
+
+def test_rotor_turns_no_more_than_a_thousand_times():
+    demand = np.zeros((3, 3))
+    demand[0, 1] = 1.0
+    for delta_s in (0.0, 1e-9):
+        schedule = SCHEDULERS["rotor"](demand, 1, delta_s)
+        assert len(schedule.switches[0]) == 2 * 1000
+        assert schedule.covers(demand)
+
+
+def test_eclipse_ends_where_reconfiguration_is_free():
+    """Without a shortest duration, each slice would be the least of what is left, and leave something smaller."""
+    for seed in range(5):
+        demand = np.random.default_rng(seed).uniform(0.5, 1, (9, 9))
+        permutations, _ = eclipse(demand, 0.0)
+        assert len(permutations) < 1000
