@@ -97,7 +97,7 @@ def test_run_folder_is_named_after_scheduler_and_demand_by_default(tmp_path):
 def test_dry_run_prints_a_table_on_standard_output_only(capsys):
     dry_run()
     captured = capsys.readouterr()
-    assert "(dry run)" in captured.out
+    assert "(not played)" in captured.out
     assert "computed makespan" in captured.out
     assert captured.err == ""
 
@@ -146,6 +146,9 @@ def test_dry_run_takes_any_rate_and_size(arguments):
     (["--hosts", "1"], "--hosts: "),
     (["--seed", "-1"], "--seed: "),
     (["--scheduler", "spektra"], "did you mean 'spectra'?"),
+    (["--scheduler", "optimal"], "it is exact, and does at most 4 hosts and 2 switches, not 8 and 2"),
+    (["--scheduler", "optimal", "--hosts", "4", "--switches", "3"], "not 4 and 3"),
+    (["--demand", "gpt:tenso=3"], "--demand gpt:tenso=3: gpt has no parameter 'tenso'; did you mean 'tensor'?"),
     (["--framework", "pox"], "--framework: "),
     (["--demand", "gtp"], "did you mean 'gpt'?"),
     (["--demand", "missing.csv"], "--demand missing.csv: No such file or directory"),

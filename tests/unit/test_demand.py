@@ -221,7 +221,8 @@ def test_fractions_need_normalised(write):
 
 
 @pytest.mark.parametrize("options, expected", [
-    ({"demand": "moe"}, True), ({"demand": "x.csv"}, False), ({"demand": "x.csv", "normalised": True}, True)])
+    ({"demand": "moe"}, True), ({"demand": "gpt:tensor=2,noise=0"}, True), ({"demand": "x.csv"}, False),
+    ({"demand": "gpt:x.csv"}, False), ({"demand": "moe.npy"}, False), ({"demand": "x.csv", "normalised": True}, True)])
 def test_is_normalised(options, expected):
     assert is_normalised(load(options)) is expected
 
@@ -230,6 +231,24 @@ def test_workload_is_generated_for_the_hosts_and_seed():
     name, demand = read("moe", hosts="5", seed="3")
     assert name == "moe"
     assert np.array_equal(demand, generate("moe", 5, 3))
+
+
+def test_parameters_of_a_workload_are_taken():
+    name, demand = read("gpt:tensor=4,noise=0", hosts="8")
+    assert name == "gpt:tensor=4,noise=0"
+    assert np.array_equal(demand, generate("gpt:tensor=4,noise=0", 8, 0))
+
+
+@pytest.mark.parametrize("text, problem", [
+    ("gpt:tensr=2", "did you mean 'tensor'?"),
+    ("gpt:tensor=3", "tensor × pipeline × data is 3 × ? × ?, which does not make 8 hosts"),
+    ("moe:skew=-1", "'-1' must be at least 0"),
+    ("moe:experts=12", "no multiple of 8 hosts"),
+    ("benchmark:large=17", "more than all 16 flows"),
+    ("bench:flows=4", "neither a workload nor a file"),
+])
+def test_parameters_that_are_none_or_do_not_fit_are_refused(text, problem):
+    assert problem in refused(text)
 
 
 def test_workload_has_eight_hosts_by_default():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from controller.scheduling.spectra import degree
+from testbed import workloads
 from testbed.workloads import WORKLOADS, _top_k, generate, gpt_layout, parse
 
 NOISE = 0.003
@@ -59,6 +60,11 @@ def test_gpt_lines_are_one_but_for_noise(hosts):
 
 
 @pytest.mark.parametrize("hosts", SIZES)
+def test_gpt_without_noise_is_doubly_stochastic(hosts):
+    assert np.abs(lines(generate("gpt:noise=0", hosts, 1)) - 1).max() < 1e-9
+
+
+@pytest.mark.parametrize("hosts", SIZES)
 def test_gpt_has_low_degree(hosts):
     """One entry a tensor ring, one a data ring, one for each neighbouring stage."""
     assert degree(generate("gpt", hosts, 1)) <= 4
@@ -84,6 +90,32 @@ def test_gpt_sends_what_its_collectives_do():
     assert demand[2, 0] == pytest.approx(120 / line)  # and back
     assert demand[0, 4] == pytest.approx(288 / line)  # the other data rank
     assert np.count_nonzero(demand) == 8 * 3
+
+
+@pytest.mark.parametrize("text, hosts, expected", [
+    # A = 2 · 2. Tensor: 3/2 · 4 · 4 = 24 to the next of four; data: 12 · 4 / 4 = 12.
+    ("gpt:tensor=4,pipeline=1,data=2,layers=1,hidden=2,sequence=2,microbatches=1", 8,
+     {(0, 1): 24 / 36, (3, 0): 24 / 36, (5, 6): 24 / 36, (0, 4): 12 / 36, (4, 0): 12 / 36}),
+    # A = 2. Tensor: 4 · 2 = 8; data: 3/2 · 12 · 4 / 2 = 36 to the next of four.
+    ("gpt:tensor=2,pipeline=1,data=4,layers=1,hidden=2,sequence=1,microbatches=1", 8,
+     {(0, 1): 8 / 44, (1, 0): 8 / 44, (0, 2): 36 / 44, (3, 5): 36 / 44, (6, 0): 36 / 44}),
+    # A = 3 · 2 = 6, data: 12 / 3 = 4. Three stages have lines of 10, 16 and 10, which are scaled to 1: with a on all
+    # pairs of stages, the data are 1 − a and 1 − 2a, and (1 − a)(1 − 2a) / a² = 4² / 6², so that a = 3/7.
+    ("gpt:tensor=1,pipeline=3,data=2,layers=1,hidden=1,sequence=3,microbatches=2", 6,
+     {(0, 1): 3 / 7, (1, 2): 3 / 7, (1, 0): 3 / 7, (5, 4): 3 / 7, (0, 3): 4 / 7, (4, 1): 1 / 7, (5, 2): 4 / 7}),
+])
+def test_gpt_worked_out_by_hand(text, hosts, expected):
+    demand = generate(f"{text},noise=0", hosts, 0)
+    assert {pair: demand[pair] for pair in expected} == pytest.approx(expected, rel=1e-9)
+
+
+def test_gpt_has_the_pairs_of_its_layout_and_no_others():
+    """32 hosts in 4 × 4 × 2: rings of four and of two, and three boundaries of eight pairs, both ways."""
+    demand = generate("gpt", 32, 1)
+    assert np.count_nonzero(demand) == 32 + 32 + 3 * 8 * 2
+    ring = [(0, 1), (1, 2), (2, 3), (3, 0)]
+    assert {(int(i), int(j)) for i, j in np.argwhere(demand[:4, :4])} == set(ring)
+    assert np.flatnonzero(demand[5]).tolist() == [1, 6, 9, 21]  # stage before, tensor, stage after, data
 
 
 @pytest.mark.parametrize("hosts, layout", [
@@ -136,11 +168,25 @@ def test_moe_is_sub_stochastic():
     assert lines(generate("moe:skew=0.5", 64, 1)).mean() < 0.6
 
 
-def test_moe_hosts_may_hold_several_experts():
-    demand = generate("moe:experts=32,top_k=2,tokens=100", 8, 1)
-    most_tokens = 100 * 2
-    assert (demand.sum(axis=1) / demand.max() <= most_tokens).all()
-    assert np.count_nonzero(demand) == 8 * 7
+def test_moe_counts_tokens_by_the_host_of_the_expert_but_its_own(monkeypatch):
+    """Experts 0 and 1 are on host 0, 2 and 3 on host 1, 4 and 5 on host 2."""
+    picked = iter(np.array([[0, 1, 2, 4, 5, 5], [0, 1, 1, 2, 3, 4], [4, 4, 4, 5, 5, 0]]))
+    monkeypatch.setattr(workloads, "_top_k", lambda popularity, tokens, top_k, rng: next(picked))
+    demand = generate("moe:experts=6,top_k=2,tokens=3", 3, 1)
+    assert demand == pytest.approx(np.array([[0, 1, 3], [3, 0, 1], [1, 0, 0]]) / 4)
+
+
+def test_moe_is_mildly_skewed_and_the_same_for_all_senders():
+    """The columns differ by popularity; within one there is only the chance of each sender."""
+    demand = generate("moe:tokens=20000", 64, 1)
+    columns = demand.sum(axis=0) / 63
+    off_diagonal = ~np.eye(64, dtype=bool)
+    assert 0.1 < columns.std() / columns.mean() < 0.2
+    assert (np.abs(demand - columns)[off_diagonal] / columns.mean()).mean() < 0.03
+
+
+def test_experts_by_default_are_a_multiple_of_the_hosts_from_64_on():
+    assert [parse("moe")[1].resolved(hosts).experts for hosts in (2, 12, 64, 65, 100)] == [64, 72, 64, 65, 100]
 
 
 @pytest.mark.parametrize("text, complaint", [("moe:experts=12", "no multiple of 8"), ("moe:top_k=40", "at most half"),
@@ -192,6 +238,18 @@ def test_benchmark_flows(flows):
     assert 0.8 * flows < np.count_nonzero(demand) / 100 <= flows
 
 
+@pytest.mark.parametrize("text, sizes", [
+    ("benchmark:flows=1,noise=0", [1.0]),
+    ("benchmark:flows=4,large=4,large_share=0.2,noise=0", [0.25, 0.5]),
+    ("benchmark:flows=3,large=1,large-share=0.5,noise=0", [0.25, 0.5])])
+def test_benchmark_shares_the_whole_link(text, sizes):
+    demand = generate(text, 50, 1)
+    assert np.allclose(lines(demand), 1)
+    found = demand[demand > 0].round(9)
+    assert all((found == size).any() for size in sizes)
+    assert found.min() == sizes[0]
+
+
 def test_benchmark_large_share():
     demand = generate("benchmark:large=2,large_share=0.9,noise=0", 100, 1)
     assert np.median(demand[demand > 0.2]) == pytest.approx(0.45)
@@ -206,6 +264,17 @@ def test_noise_is_that_on_nonzeros():
 def test_parse_takes_parameters_in_any_order():
     assert parse("benchmark:noise=0.01, flows=8") == ("benchmark", WORKLOADS["benchmark"](flows=8, noise=0.01))
     assert parse("moe") == ("moe", WORKLOADS["moe"]())
+
+
+def test_noise_leaves_small_demands_positive():
+    demand = generate("benchmark:flows=100,noise=0.1", 100, 1)
+    assert np.array_equal(demand > 0, generate("benchmark:flows=100,noise=0", 100, 1) > 0)
+
+
+@pytest.mark.parametrize("text", ["gpt:", "gpt:,", "gpt: tensor = 4 ", "gpt:tensor=4,"])
+def test_parse_forgives_blanks_and_commas(text):
+    name, workload = parse(text)
+    assert (name, workload.tensor) == ("gpt", 4 if "4" in text else None)
 
 
 @pytest.mark.parametrize("text, complaint", [
