@@ -23,7 +23,7 @@ _LOOKS = {
 }
 _LABELS = {"less": "less (few entries split)", "less-even": "less-even (every entry split)",
            "spectra-no-equalize": "spectra without Equalize"}
-_STYLE = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.alpha": 0.3,
+STYLE = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.alpha": 0.3,
           "legend.frameon": False, "svg.hashsalt": "spectra-testbed", "svg.fonttype": "none"}
 
 
@@ -32,7 +32,7 @@ def save(figure, path):
     for ending, options in ((".png", {"dpi": 150, "metadata": {"Software": None}}),
                             (".svg", {"metadata": {"Date": None}})):
         try:
-            with matplotlib.rc_context(_STYLE):
+            with matplotlib.rc_context(STYLE):
                 figure.savefig(path + ending + ".part", format=ending[1:], **options)
             os.replace(path + ending + ".part", path + ending)
         except OSError as error:
@@ -56,7 +56,7 @@ def lines(panels, schedulers, x_label, y_label, log_x=True, log_y=False, with_bo
     -------
     matplotlib.figure.Figure
     """
-    with matplotlib.rc_context(_STYLE):
+    with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(1 + 3.2 * len(panels[0]), 0.8 + 2.5 * len(panels)), layout="constrained")
         axes = figure.subplots(len(panels), len(panels[0]), squeeze=False)
         for axis, (title, rows) in zip(axes.flat, [panel for line in panels for panel in line]):
@@ -110,19 +110,21 @@ def _entries(axes):
     return list(found.values()), list(found)
 
 
-def heatmaps(matrices):
+def heatmaps(matrices, label="demand / period"):
     """Demand matrices side by side; white where there is no demand.
 
     Parameters
     ----------
     matrices : list of (str, ndarray)
-        Title and demand, in periods.
+        Title and demand.
+    label : str
+        Of the colours.
 
     Returns
     -------
     matplotlib.figure.Figure
     """
-    with matplotlib.rc_context({**_STYLE, "axes.grid": False}):
+    with matplotlib.rc_context({**STYLE, "axes.grid": False}):
         figure = Figure(figsize=(4.0 * len(matrices), 3.7), layout="constrained")
         for axis, (title, matrix) in zip(figure.subplots(1, len(matrices), squeeze=False).flat, matrices):
             shown = np.where(matrix > 0, matrix, np.nan)
@@ -131,5 +133,5 @@ def heatmaps(matrices):
             axis.set_title(title)
             axis.set_xlabel("destination")
             axis.set_ylabel("source")
-            figure.colorbar(image, ax=axis, shrink=0.8, label="demand / period")
+            figure.colorbar(image, ax=axis, shrink=0.8, label=label)
     return figure

@@ -19,6 +19,7 @@ LOSS_MAX = 0.001
 CLOCK_JUMP_MAX_S = 0.001
 HEAD_TAIL_S = 0.010
 JUDGED_SLOT_S = 0.010
+PROGRESS_EVENTS = 200
 
 
 def tolerance_s(delta_s):
@@ -100,6 +101,7 @@ def planned(plan):
         "predicted_makespan_s": plan.predicted_makespan_s,
         "compensation_s": dict(zip(("dark", "lit"), plan.compensation_s)),
         "time_scale": plan.why,
+        "command": settings.command(plan.period_s, plan.link.rate_bps),
         "dilation": plan.dilation,
         "physical_rate_bps": settings.physical_rate,
         "physical_delta_s": settings.physical_delta,
@@ -330,6 +332,8 @@ def _events(plan, seen, epoch_s, changes):
                 "switch": action["switch"], "slot": action["slot"], "planned_s": action["planned_s"] + shift_s,
                 "sent_s": action["sent_s"] + shift_s, "seen_s": by_data.get((action["switch"], action["slot"]))})
     events += _circuit_events(plan, seen, epoch_s)
+    events += _pair_events(plan, seen, epoch_s)
+    events += _progress_events(plan, seen, epoch_s)
     if (seen.arrived_s > 0).all():
         events.append({"t_s": float(seen.arrived_s.max()) - epoch_s, "event": "delivered",
                        "bytes": int(plan.demand_bytes.sum())})
@@ -360,3 +364,35 @@ def _circuit_events(plan, seen, epoch_s):
             "last_packet_s": float(sent_s.max()) if len(good) else None,
             "bytes": int(plan.datagrams.size_bytes[good].sum()), "lost_datagrams": len(members) - len(good)})
     return events
+
+
+def _pair_events(plan, seen, epoch_s):
+    """One event for each pair of hosts: when the last of its bytes arrived, where all did."""
+    n = plan.hosts
+    pair = plan.datagrams.source * n + plan.datagrams.destination
+    last_s, arrived = np.full(n * n, -np.inf), np.zeros(n * n, dtype=np.int64)
+    there = seen.arrived_s > 0
+    np.maximum.at(last_s, pair[there], seen.arrived_s[there] - epoch_s)
+    np.add.at(arrived, pair[there], plan.datagrams.size_bytes[there])
+    complete = (arrived == plan.demand_bytes.ravel()) & (arrived > 0)
+    return [{"t_s": float(last_s[k]), "event": "pair", "input": int(k // n), "output": int(k % n), "bytes": int(arrived[k])}
+            for k in np.flatnonzero(complete)]
+
+
+def _progress_events(plan, seen, epoch_s):
+    """Bytes that had arrived, and that would have if all had gone ideally, at even steps to the last arrival."""
+    size_bytes, there = plan.datagrams.size_bytes, seen.arrived_s > 0
+    if not there.any():
+        return []
+    end_s = max(float(seen.arrived_s.max()) - epoch_s, plan.predicted_makespan_s)
+    instants_s = np.linspace(0, end_s, PROGRESS_EVENTS + 1)
+
+    def up_to(times_s, sizes_bytes):
+        order = np.argsort(times_s, kind="stable")
+        sums = np.concatenate([[0], np.cumsum(sizes_bytes[order])])
+        return sums[np.searchsorted(times_s[order], instants_s, side="right")]
+
+    delivered = up_to(seen.arrived_s[there] - epoch_s, size_bytes[there])
+    ideal = up_to(first_places(plan).release_s, size_bytes)
+    return [{"t_s": float(t_s), "event": "progress", "delivered_bytes": int(bytes_), "ideal_bytes": int(ideal_bytes)}
+            for t_s, bytes_, ideal_bytes in zip(instants_s, delivered, ideal)]

@@ -1,16 +1,21 @@
-"""Tables for people, and the files of the run folder."""
+"""Tables for people, and the files of the run folder; as a program, the report of a finished run.
+
+    .venv/bin/python testbed/report.py runs/20261202-013500-spectra-gpt
+"""
 
 import json
 import os
+import sys
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from testbed.errors import DELIVERED, Parser, exit_status
 from testbed.units import format_bytes, format_rate, format_time
 
-_DIFFERENCE = (
+DIFFERENCE = (
     ("packet_rounding", "packet rounding"),
     ("start_up", "start-up"),
     ("sender_lateness", "sender lateness"),
@@ -53,13 +58,13 @@ def _write(path, text):
     os.replace(path + ".part", path)
 
 
-def print_result(plan, result, folder, stream):
+def print_result(result, schedule, folder, stream):
     """Print the table of a run, or of a plan that was not run.
 
     Parameters
     ----------
-    plan : Plan
     result : dict
+    schedule : Schedule
     folder : str or None
         Where the run folder is.
     stream : file
@@ -68,31 +73,60 @@ def print_result(plan, result, folder, stream):
     table = Table(show_header=False, box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
-    for name, value in _rows(plan, result):
+    for name, value in rows_of(result, schedule):
         table.add_row(name, value)
     console.print(table)
     if folder:
         console.print(Text.assemble(("run folder  ", "dim"), folder), soft_wrap=True)
 
 
-def _rows(plan, result):
-    settings = plan.settings
-    yield "demand", (f"{plan.demand}, {plan.hosts} hosts, {format_bytes(result['demand_bytes'])}, "
-                     f"seed {settings.seed}")
-    yield "network", (f"{settings.switches} switches, δ {format_time(result['delta_s'])}, "
+def headline(result):
+    """(name, value, 'good' or 'bad' or '') of what a reader wants first.
+
+    Parameters
+    ----------
+    result : dict
+
+    Returns
+    -------
+    list of (str, str, str)
+    """
+    trusted = {True: ("trustworthy", "good"), False: ("not trustworthy", "bad"), None: ("not played", "")}
+    return [("computed makespan", format_time(result["computed_makespan_s"]), ""),
+            ("predicted makespan", format_time(result["predicted_makespan_s"]), ""),
+            ("measured makespan", format_time(result["measured_makespan_s"]), ""),
+            ("lower bound", format_time(result["lower_bound_s"]), ""),
+            ("verdict", *trusted[result["trustworthy"]])]
+
+
+def rows_of(result, schedule):
+    """(name, text) of all that is told of a run.
+
+    Parameters
+    ----------
+    result : dict
+    schedule : Schedule
+
+    Yields
+    ------
+    (str, str or rich.text.Text)
+    """
+    yield "demand", (f"{result['demand']}, {result['hosts']} hosts, {format_bytes(result['demand_bytes'])}, "
+                     f"seed {result['seed']}")
+    yield "network", (f"{result['switches']} switches, δ {format_time(result['delta_s'])}, "
                       f"{format_rate(result['rate_bps'])} a link")
-    if plan.why:
-        yield "time scale", plan.why
-    yield from _schedule_rows(plan)
+    if result["time_scale"]:
+        yield "time scale", result["time_scale"]
+    yield from _schedule_rows(schedule)
     yield "lower bound", format_time(result["lower_bound_s"])
     yield "computed makespan", (f"{format_time(result['computed_makespan_s'])}  "
                                 f"({result['computed_makespan_s'] / result['lower_bound_s']:.3f} × lower bound)")
     yield "predicted makespan", format_time(result["predicted_makespan_s"])
-    if plan.dilation is not None:
+    if result["dilation"] is not None:
         yield "physical makespan", (f"{format_time(result['computed_makespan_physical_s'])} computed, "
                                     f"{format_time(result['measured_makespan_physical_s'])} measured")
     if result["delivered_bytes"] is None:
-        yield "measured makespan", "- (dry run)"
+        yield "measured makespan", "- (not played)"
         return
     if result["measured_makespan_s"] is None:
         yield "measured makespan", "- (not everything was delivered)"
@@ -105,16 +139,16 @@ def _rows(plan, result):
     yield "verdict", _verdict(result)
 
 
-def _schedule_rows(plan):
-    for h, slots in enumerate(plan.schedule.switches):
+def _schedule_rows(schedule):
+    for h, slots in enumerate(schedule.switches):
         durations = ", ".join(format_time(slot.duration_s) for slot in slots[:8]) + (", …" if len(slots) > 8 else "")
-        yield f"switch o{h + 1}", (f"{len(slots)} slot{'s' * (len(slots) != 1)}, load {format_time(plan.schedule.loads_s[h])}"
+        yield f"switch o{h + 1}", (f"{len(slots)} slot{'s' * (len(slots) != 1)}, load {format_time(schedule.loads_s[h])}"
                                    + (f": {durations}" if slots else ""))
 
 
 def _observation_rows(result):
     if result["difference_s"]:
-        parts = [f"{label} {result['difference_s'][key] * 1e3:+.2f} ms" for key, label in _DIFFERENCE]
+        parts = [f"{label} {result['difference_s'][key] * 1e3:+.2f} ms" for key, label in DIFFERENCE]
         yield "measured − computed", f"{result['difference_s']['total'] * 1e3:+.2f} ms: {', '.join(parts)}"
     losses = result["losses"]
     yield "lost and sent again", (
@@ -136,3 +170,50 @@ def _verdict(result):
     if result["trustworthy"]:
         return Text("trustworthy", "green")
     return Text.assemble(("not trustworthy", "red"), ": ", "; ".join(result["reasons"]))
+
+
+def write_page(run, plots=False):
+    """Write report.html into a run folder.
+
+    Parameters
+    ----------
+    run : folder.Run
+    plots : bool
+        Write its charts as PNG and SVG too.
+
+    Returns
+    -------
+    str
+        Path of the page.
+    """
+    from testbed.charts import save
+    from testbed.page import charts_of, page  # matplotlib: slow to import, and not needed for a plan
+
+    path = os.path.join(run.path, "report.html")
+    _write(path, page(run))
+    if plots:
+        for name, figure in charts_of(run).items():
+            save(figure, os.path.join(run.path, name))
+    return path
+
+
+def main(arguments=None):
+    """Run the command line; returns the exit status."""
+    return exit_status("report.py", lambda: _command(arguments))
+
+
+def _command(arguments):
+    from testbed.folder import read
+
+    parser = Parser("testbed/report.py", __doc__.splitlines()[0])
+    parser.add_argument("runs", metavar="RUN", nargs="+", help="run folders")
+    parser.add_argument("--plots", action="store_true", help="write the charts as PNG and SVG too")
+    options = parser.parse_args(arguments)
+    for run in [read(path) for path in options.runs]:
+        print_result(run.result, run.schedule, None, sys.stdout)
+        print(write_page(run, options.plots))
+    return DELIVERED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -16,6 +16,7 @@ import time
 from controller.scheduling.registry import SCHEDULERS
 from testbed import calibration, report
 from testbed.errors import DELIVERED, UNDELIVERED, UNTRUSTWORTHY, Parser, TestbedError, UserError, exit_status
+from testbed.folder import read
 from testbed.lock import alone
 from testbed.measure import measure, planned
 from testbed.plan import check_playable, check_size, make_plan
@@ -50,6 +51,7 @@ def parser():
     add("--out", metavar="DIR", help="run folder (default runs/<time>-<scheduler>-<demand>)")
     add("--dry-run", action="store_true", help="plan and write the run folder only; needs no root")
     add("--json", action="store_true", help="print result.json alone on standard output")
+    add("--plots", action="store_true", help="write the charts of report.html as PNG and SVG too")
     add("--quiet", action="store_true", help="no progress on standard error")
     add("--no-wait", action="store_true", help="refuse instead of waiting where another run is going on")
     return result
@@ -127,6 +129,7 @@ def _run(plan, folder, say):
         report.write_result(folder, result, events)
         _print(plan, result, folder)
         sys.stdout.flush()
+    report.write_page(read(folder), plan.settings.plots)
     if result["undelivered_bytes"]:
         return UNDELIVERED
     return DELIVERED if result["trustworthy"] else UNTRUSTWORTHY
@@ -212,7 +215,7 @@ def _print(plan, result, folder):
     if plan.settings.json_only:
         print(report.to_json(result))
     else:
-        report.print_result(plan, result, folder, sys.stdout)
+        report.print_result(result, plan.schedule, folder, sys.stdout)
 
 
 if __name__ == "__main__":

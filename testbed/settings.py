@@ -1,5 +1,7 @@
 """What a run is asked to do: the command line and the configuration file, checked before anything is started."""
 
+import os
+import shlex
 from typing import Annotated, Literal, Optional
 
 import pydantic
@@ -47,6 +49,7 @@ class Settings(pydantic.BaseModel):
     dry_run: bool = False
     json_only: Annotated[bool, pydantic.Field(alias="json")] = False
     quiet: bool = False
+    plots: bool = False
     no_wait: bool = False
 
     @pydantic.field_validator("scheduler")
@@ -55,6 +58,32 @@ class Settings(pydantic.BaseModel):
         if name not in SCHEDULERS:
             raise ValueError(f"unknown scheduler {name!r}{nearest(name, SCHEDULERS)}")
         return name
+
+    def command(self, period_s, rate_bps):
+        """The command that runs this again, on any machine.
+
+        Parameters
+        ----------
+        period_s : float or None
+            What was chosen where it was left open; None for a demand in bytes.
+        rate_bps : float
+
+        Returns
+        -------
+        str
+        """
+        values = self.model_dump(exclude={"out", "dry_run", "json_only", "quiet", "plots", "no_wait"}, exclude_defaults=True)
+        values = {"demand": self.demand, **values, "rate": rate_bps}
+        if period_s is not None:
+            values["period"] = period_s
+        if self.demand.endswith((".csv", ".tsv", ".npy", ".npz")):
+            values["demand"] = os.path.abspath(self.demand)
+        words = [".venv/bin/python", "testbed/run.py"]
+        for name, value in values.items():
+            words.append("--" + name.replace("_", "-"))
+            if value is not True:
+                words.append(f"{value:.15g}" if isinstance(value, float) else str(value))
+        return "sudo " + shlex.join(words)
 
     @pydantic.model_validator(mode="after")
     def _physical(self):

@@ -51,7 +51,7 @@ def test_run_folder_holds_the_run(run):
     lost = sum(event["lost_datagrams"] for event in circuits)
     assert (carried == demand).all() or lost
     assert {path.name for path in done.folder.iterdir()} == {
-        "demand.csv", "schedule.json", "result.json", "events.jsonl", "log.txt"}
+        "demand.csv", "schedule.json", "result.json", "events.jsonl", "log.txt", "report.html"}
 
 
 def test_demand_file_in_bytes(run, tmp_path):

@@ -1,0 +1,158 @@
+"""Charts of one run, by matplotlib: demand, Gantt chart, delivered bytes, completion, error budget, links.
+
+Each function returns a figure and its facts: for elements that can be pointed at, by their id, what there is to tell.
+"""
+
+import matplotlib
+import numpy as np
+from matplotlib.figure import Figure
+
+from testbed.charts import STYLE, heatmaps
+from testbed.report import DIFFERENCE
+from testbed.units import format_bytes, format_time
+
+_PLANNED, _MEASURED, _DARK = "#9ecae1", "#2171b5", "#808080"
+
+
+def demand(run):
+    """Heatmap of the demand in bytes."""
+    return heatmaps([(f"{run.result['demand']}", run.demand_bytes)], "bytes"), {}
+
+
+def gantt(run):
+    """What each switch plays: planned above, measured below, dark times hatched."""
+    switches = len(run.schedule.switches)
+    facts = {}
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(9, 1.2 + 0.75 * switches), layout="constrained")
+        axis = figure.subplots()
+        circuits = {}
+        for event in run.of("circuit"):
+            circuits.setdefault((event["switch"], event["slot"]), []).append(event)
+        for h in range(switches):
+            seen = _seen(run, h)
+            for k, (slot, window) in enumerate(zip(run.schedule.switches[h], run.schedule.windows(h))):
+                _bar(axis, -h + 0.2, window.dark_s, window.lit_s, window.end_s, _PLANNED, f"planned-{h}-{k}")
+                facts[f"planned-{h}-{k}"] = _planned_fact(h, k, slot, window)
+                if seen.get(k):
+                    _bar(axis, -h - 0.2, *seen[k], _MEASURED, f"measured-{h}-{k}")
+                    facts[f"measured-{h}-{k}"] = _measured_fact(h, k, seen[k], circuits.get((h, k), []))
+        axis.set_yticks([-h for h in range(switches)], [f"o{h + 1}" for h in range(switches)])
+        axis.set_ylim(-switches + 0.45, 0.55)
+        axis.set_xlim(left=0)
+        axis.grid(axis="y", visible=False)
+        axis.set_xlabel("seconds from the epoch")
+        axis.axvline(run.result["computed_makespan_s"], color="black", linewidth=1, linestyle=":")
+        patch = matplotlib.patches.Patch
+        figure.legend(handles=[
+            patch(facecolor=_PLANNED, label="planned"), patch(facecolor=_MEASURED, label="measured"),
+            patch(facecolor="none", edgecolor=_DARK, hatch="////", label="dark (reconfiguring)"),
+            matplotlib.lines.Line2D([], [], color="black", linewidth=1, linestyle=":", label="computed makespan")],
+            loc="outside lower center", ncols=4)
+    return figure, facts
+
+
+def _bar(axis, y, dark_s, lit_s, end_s, colour, name):
+    """One slot: hatched while dark, filled while lit."""
+    axis.barh(y, lit_s - dark_s, 0.36, dark_s, facecolor="none", edgecolor=_DARK, hatch="////", linewidth=0)
+    for patch in axis.barh(y, end_s - lit_s, 0.36, lit_s, facecolor=colour, edgecolor="white", linewidth=0.5):
+        patch.set_gid(name)
+
+
+def _seen(run, h):
+    """(dark, lit, end) of each slot as the data plane saw it, or else as the messages were sent."""
+    instants = {(event["event"], event["slot"]): event["sent_s"] if event["seen_s"] is None else event["seen_s"]
+                for event in run.events if event["event"] in ("dark", "lit") and event["switch"] == h and not event["round"]}
+    return {k: (instants["dark", k], instants["lit", k], instants["dark", k + 1])
+            for k in range(len(run.schedule.switches[h]))
+            if {("dark", k), ("lit", k), ("dark", k + 1)} <= instants.keys()}
+
+
+def _planned_fact(h, k, slot, window):
+    pairs = ", ".join(f"h{i + 1}→h{j + 1}" for i, j in slot.circuits())
+    return (f"o{h + 1}, slot {k + 1}, planned: dark from {format_time(window.dark_s)}, lit from {format_time(window.lit_s)} to "
+            f"{format_time(window.end_s)} ({format_time(slot.duration_s)}); {pairs or 'no circuit'}")
+
+
+def _measured_fact(h, k, seen, circuits):
+    pairs = ", ".join(f"h{event['input'] + 1}→h{event['output'] + 1} {format_bytes(event['bytes'])}" for event in circuits)
+    total = sum(event["bytes"] for event in circuits)
+    dark_s, lit_s, end_s = seen
+    return (f"o{h + 1}, slot {k + 1}, measured: dark from {format_time(dark_s)}, lit from {format_time(lit_s)} to "
+            f"{format_time(end_s)} ({format_time(end_s - lit_s)}); {format_bytes(total)}: {pairs or 'no circuit'}")
+
+
+def delivered(run):
+    """Bytes that had arrived, over time, beside what would have if all had gone ideally."""
+    events = run.of("progress")
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(9, 3.2), layout="constrained")
+        axis = figure.subplots()
+        t_s = [event["t_s"] for event in events]
+        for key, label, colour, style in (("ideal_bytes", "ideal", "#E69F00", "--"), ("delivered_bytes", "measured", _MEASURED,
+                                                                                   "-")):
+            axis.plot(t_s, [event[key] / 1e6 for event in events], style, color=colour, label=label, linewidth=1.6)
+        axis.axvline(run.result["computed_makespan_s"], color="black", linewidth=1, linestyle=":", label="computed makespan")
+        axis.set(xlabel="seconds from the epoch", ylabel="delivered (MB)", xlim=(0, None), ylim=(0, None))
+        figure.legend(loc="outside lower center", ncols=3)
+    return figure, {}
+
+
+def completion(run):
+    """Empirical distribution of when the last byte of each pair arrived."""
+    times_s = sorted(event["t_s"] for event in run.of("pair"))
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(9, 3.2), layout="constrained")
+        axis = figure.subplots()
+        pairs = np.count_nonzero(run.demand_bytes)
+        axis.step([0, *times_s], np.arange(len(times_s) + 1) / pairs, where="post", color=_MEASURED, linewidth=1.6)
+        axis.set(xlabel="seconds from the epoch", ylabel="share of pairs complete", xlim=(0, None), ylim=(0, 1.02))
+    return figure, {}
+
+
+def budget(run):
+    """Measured less computed makespan, in its parts."""
+    parts = [(label, run.result["difference_s"][key] * 1e3) for key, label in DIFFERENCE]
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(9, 2.6), layout="constrained")
+        axis = figure.subplots()
+        values = [value for _, value in parts]
+        bars = axis.barh([label for label, _ in parts], values, color=[_MEASURED if value >= 0 else "#D55E00" for value in values])
+        axis.bar_label(bars, [f"{value:+.2f} ms" for value in values], padding=3)
+        axis.invert_yaxis()
+        axis.margins(x=0.2)
+        axis.axvline(0, color="black", linewidth=0.8)
+        axis.set_xlabel(f"ms of measured − computed ({run.result['difference_s']['total'] * 1e3:+.2f} ms in all)")
+        axis.grid(axis="y", visible=False)
+    return figure, {}
+
+
+def utilisation_of(run):
+    """Share of the measured makespan in which each link carried payload at its rate.
+
+    Returns
+    -------
+    ndarray, shape (2·switches, n)
+        For each switch a row of links into it, by host, and one of links out of it.
+    """
+    switches, n = len(run.schedule.switches), len(run.demand_bytes)
+    carried = np.zeros((2 * switches, n))
+    for event in run.of("circuit"):
+        carried[2 * event["switch"], event["input"]] += event["bytes"]
+        carried[2 * event["switch"] + 1, event["output"]] += event["bytes"]
+    return carried * 8 / run.result["rate_bps"] / (run.result["measured_makespan_s"] or run.result["computed_makespan_s"])
+
+
+def utilisation(run):
+    """Heatmap of the links' utilisation."""
+    shares = utilisation_of(run)
+    with matplotlib.rc_context({**STYLE, "axes.grid": False}):
+        figure = Figure(figsize=(9, 1.4 + 0.24 * len(shares)), layout="constrained")
+        axis = figure.subplots()
+        image = axis.imshow(shares, cmap="viridis_r", vmin=0, vmax=1, aspect="auto", interpolation="nearest",
+                            extent=(0.5, shares.shape[1] + 0.5, len(shares) - 0.5, -0.5))
+        axis.set_yticks(range(len(shares)), [f"o{k // 2 + 1} {'in' if k % 2 == 0 else 'out'}" for k in range(len(shares))])
+        axis.xaxis.set_major_locator(matplotlib.ticker.MaxNLocator(integer=True, nbins=16))
+        axis.set_xlabel("host")
+        figure.colorbar(image, ax=axis, label="share of makespan")
+    return figure, {}
