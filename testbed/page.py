@@ -11,8 +11,9 @@ import numpy as np
 
 from testbed import run_charts
 from testbed.charts import STYLE
-from testbed.report import DIFFERENCE, headline, rows_of
-from testbed.units import format_bytes, format_time
+from testbed.errors import UserError
+from testbed.report import DIFFERENCE, NOISE_NOTE, compared, headline, rows_of
+from testbed.units import format_bytes, format_rate, format_time
 
 _SVG, _XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
 _INK = "#000000"
@@ -31,12 +32,55 @@ def page(run):
     -------
     str
     """
-    environment = jinja2.Environment(loader=jinja2.FileSystemLoader(os.path.dirname(os.path.abspath(__file__))),
-                                     autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    return environment.get_template("report.html.j2").render(
+    return _template("report.html.j2").render(
         title=f"{run.result['scheduler']} on {run.result['demand']}", result=run.result, headline=headline(run.result),
         facts=list(rows_of(run.result, run.schedule)), sections=list(_sections(run)), versions=run.result["versions"],
         command=run.result["command"])
+
+
+def _template(name):
+    environment = jinja2.Environment(loader=jinja2.FileSystemLoader(os.path.dirname(os.path.abspath(__file__))),
+                                     autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    return environment.get_template(name)
+
+
+def comparison(runs):
+    """Several runs of one demand as HTML: one table, the best marked, and their charts one below the other.
+
+    Parameters
+    ----------
+    runs : list of folder.Run
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    UserError
+        They are of different demands.
+    """
+    for run in runs[1:]:
+        if not np.array_equal(run.demand_bytes, runs[0].demand_bytes):
+            raise UserError(f"{run.path}: its demand is another one than that of {runs[0].path}, so that their makespans cannot "
+                            "be compared; give --seed, --hosts and --period the same values in both")
+        if run.result["rate_bps"] != runs[0].result["rate_bps"]:
+            raise UserError(f"{run.path}: its links have another rate than those of {runs[0].path}, so that their makespans "
+                            "cannot be compared; give --rate the same value in both")
+    sections = [_section("makespans", "Makespans", "Measured where the run was played, else computed; the lower bound beside it.",
+                         run_charts.makespans(runs), ("run", "computed", "measured", "lower bound"),
+                         [(run.path, *(format_time(run.result[key]) for key in
+                                       ("computed_makespan_s", "measured_makespan_s", "lower_bound_s"))) for run in runs])]
+    for number, run in enumerate(runs):
+        figure, facts = run_charts.gantt(run)
+        sections.append(_section(f"switches{number}", f"{run.result['scheduler']}, δ {format_time(run.result['delta_s'])}",
+                                 f"Planned above, measured below ({run.path}).", (figure, facts), ("slot",),
+                                 [(fact,) for fact in facts.values()]))
+    heading, rows = compared(runs)
+    first = runs[0].result
+    return _template("comparison.html.j2").render(
+        title=f"{len(runs)} runs on {first['demand']}", heading=heading, rows=rows, sections=sections, noise=NOISE_NOTE,
+        about=f"{first['hosts']} hosts, {format_bytes(first['demand_bytes'])}, {format_rate(first['rate_bps'])} a link")
 
 
 def charts_of(run):
@@ -86,7 +130,7 @@ def _sections(run):
 
 def _section(name, title, note, chart, heading, rows):
     figure, facts = chart
-    return {"id": name, "title": title, "note": note, "figure": figure, "svg": jinja2.filters.Markup(inline(figure, name, title, facts)),
+    return {"id": name, "title": title, "note": note, "figure": figure, "pointed": bool(facts), "svg": jinja2.filters.Markup(inline(figure, name, title, facts)),
             "heading": heading, "rows": rows}
 
 

@@ -1,4 +1,4 @@
-"""Tables for people, and the files of the run folder; as a program, the report of a finished run.
+"""Tables for people, and the files of the run folder; as a program, the report of a finished run, or of several.
 
     .venv/bin/python testbed/report.py runs/20261202-013500-spectra-gpt
 """
@@ -12,8 +12,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from testbed.errors import DELIVERED, Parser, exit_status
+from controller.scheduling.registry import SCHEDULERS
+from testbed.errors import DELIVERED, Parser, UserError, exit_status
 from testbed.units import format_bytes, format_rate, format_time
+from testbed.workloads import WORKLOADS
+from topologies.parallel_ocs import topos
 
 DIFFERENCE = (
     ("packet_rounding", "packet rounding"),
@@ -172,6 +175,48 @@ def _verdict(result):
     return Text.assemble(("not trustworthy", "red"), ": ", "; ".join(result["reasons"]))
 
 
+def print_choices(stream):
+    """Print what there is to choose from: workloads, schedulers and topologies, a line each."""
+    table = Table(show_header=False, box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for kind, known in (("workload", WORKLOADS), ("scheduler", SCHEDULERS), ("topology", topos)):
+        for name, value in known.items():
+            table.add_row(kind, name, value.__doc__.strip().splitlines()[0])
+    Console(file=stream, highlight=False, markup=False, width=None if stream.isatty() else 160).print(table)
+
+
+NOISE = 1e-3
+NOISE_NOTE = ("Makespans that differ by less than 0.1 % are called equal: that is the spread of repeated runs on a quiet machine "
+              "(tests/bench/fidelity.py).")
+
+
+def compared(runs):
+    """A table of several runs of one demand, the shortest first.
+
+    Parameters
+    ----------
+    runs : list of folder.Run
+
+    Returns
+    -------
+    heading : tuple of str
+    rows : list of tuple of str
+    """
+    def makespan_s(run):
+        return run.result["measured_makespan_s"] or run.result["computed_makespan_s"]
+
+    best_s = min(makespan_s(run) for run in runs)
+    rows = []
+    for run in sorted(runs, key=makespan_s):
+        result = run.result
+        over = makespan_s(run) / best_s - 1
+        standing = "best" if over == 0 else "equal to the best, within noise" if over < NOISE else f"+{over:.1%}"
+        played = {True: "trustworthy", False: "not trustworthy", None: "not played"}[result["trustworthy"]]
+        rows.append((result["scheduler"], str(result["switches"]), format_time(result["delta_s"]),
+                     format_time(result["lower_bound_s"]), format_time(result["computed_makespan_s"]),
+                     format_time(result["measured_makespan_s"]), standing, played, run.path))
+    return ("scheduler", "switches", "δ", "lower bound", "computed", "measured", "beside the best", "verdict", "run"), rows
+
+
 def write_page(run, plots=False):
     """Write report.html into a run folder.
 
@@ -206,12 +251,33 @@ def _command(arguments):
     from testbed.folder import read
 
     parser = Parser("testbed/report.py", __doc__.splitlines()[0])
-    parser.add_argument("runs", metavar="RUN", nargs="+", help="run folders")
+    parser.add_argument("runs", metavar="RUN", nargs="+", help="a run folder; several, of one demand, are compared")
+    parser.add_argument("--out", metavar="FILE", default="comparison.html", help="page of a comparison (default "
+                        "comparison.html)")
     parser.add_argument("--plots", action="store_true", help="write the charts as PNG and SVG too")
     options = parser.parse_args(arguments)
-    for run in [read(path) for path in options.runs]:
-        print_result(run.result, run.schedule, None, sys.stdout)
-        print(write_page(run, options.plots))
+    runs = [read(path) for path in options.runs]
+    if len(runs) > 1:
+        return _compare(runs, options.out)
+    print_result(runs[0].result, runs[0].schedule, None, sys.stdout)
+    print(write_page(runs[0], options.plots))
+    return DELIVERED
+
+
+def _compare(runs, path):
+    from testbed.page import comparison
+
+    text = comparison(runs)
+    heading, rows = compared(runs)
+    table = Table(*heading[:-1], box=None)
+    for row in rows:
+        table.add_row(*row[:-1])
+    Console(highlight=False, width=None if sys.stdout.isatty() else 110).print(table)
+    try:
+        _write(path, text)
+    except OSError as error:
+        raise UserError(f"--out {path}: {error.strerror}") from None
+    print(path)
     return DELIVERED
 
 

@@ -48,6 +48,7 @@ def parser():
     add("--scheduler", metavar="NAME", help=f"scheduling algorithm: {', '.join(SCHEDULERS)}")
     add("--seed", metavar="K", help="seed of the generated demand (default 0)")
     add("--framework", metavar="NAME", help="OpenFlow framework: os-ken (default) or ryu")
+    add("--list", action="store_true", help="list workloads, schedulers and topologies, and end")
     add("--out", metavar="DIR", help="run folder (default runs/<time>-<scheduler>-<demand>)")
     add("--dry-run", action="store_true", help="plan and write the run folder only; needs no root")
     add("--json", action="store_true", help="print result.json alone on standard output")
@@ -64,6 +65,9 @@ def main(arguments=None):
 
 def _command(arguments):
     options = vars(parser().parse_args(arguments))
+    if options.pop("list", False):
+        report.print_choices(sys.stdout)
+        return DELIVERED
     settings = load(options, options.pop("config", None))
     # What is wrong with the demand is told before anything is started or waited for.
     kept = calibration.load()

@@ -82,6 +82,27 @@ def _measured_fact(h, k, seen, circuits):
             f"{format_time(end_s)} ({format_time(end_s - lit_s)}); {format_bytes(total)}: {pairs or 'no circuit'}")
 
 
+def makespans(runs):
+    """Makespan of several runs beside each other."""
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(9, 1.2 + 0.45 * len(runs)), layout="constrained")
+        axis = figure.subplots()
+        for number, run in enumerate(runs):
+            result = run.result
+            measured_s = result["measured_makespan_s"]
+            bars = axis.barh(number, measured_s or result["computed_makespan_s"], 0.6, edgecolor=_MEASURED,
+                             color=_MEASURED if measured_s else "none")
+            axis.bar_label(bars, [format_time(measured_s or result["computed_makespan_s"])], padding=3)
+            axis.plot([result["lower_bound_s"]] * 2, [number - 0.38, number + 0.38], color="black", linewidth=1.5)
+        axis.set_yticks(range(len(runs)), [f"{run.result['scheduler']}, s = {run.result['switches']}, "
+                                           f"δ {format_time(run.result['delta_s'])}" for run in runs])
+        axis.invert_yaxis()
+        axis.margins(x=0.12)
+        axis.grid(axis="y", visible=False)
+        axis.set_xlabel("makespan (s); black: lower bound; hollow: computed, not played")
+    return figure, {}
+
+
 def delivered(run):
     """Bytes that had arrived, over time, beside what would have if all had gone ideally."""
     events = run.of("progress")

@@ -4,15 +4,18 @@ import html.parser
 import json
 import pathlib
 import re
+import shutil
 import xml.etree.ElementTree as tree
 
 import pytest
 
+from controller.scheduling.registry import SCHEDULERS
 from testbed import report, run
 from testbed.errors import BAD_INPUT, DELIVERED
 from testbed.folder import read
 from testbed.page import page
 from testbed.units import format_bytes, format_time
+from testbed.workloads import WORKLOADS
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -186,3 +189,61 @@ def test_command_of_a_run_gives_the_same_demand_and_schedule_again(folder, monke
     assert run.main([*words[3:], "--dry-run", "--out", "again"]) == DELIVERED
     for name in ("demand.csv", "schedule.json"):
         assert pathlib.Path("run", name).read_text() == pathlib.Path("again", name).read_text()
+
+
+@pytest.fixture
+def planned(tmp_path, monkeypatch):
+    """planned(name, *arguments) plans a run into a folder of that name."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SPECTRA_CACHE", str(tmp_path / "no-cache"))
+
+    def plan(name, *arguments):
+        assert run.main(["--dry-run", "--out", name, "--hosts", "6", "--demand", "moe", "--period", "2s", *arguments]) == DELIVERED
+        return name
+
+    return plan
+
+
+def test_runs_of_one_demand_are_compared_the_best_first(planned, capsys):
+    folders = [planned("less", "--scheduler", "less-even"), planned("spectra"), planned("again"), planned("slow", "--delta", "50ms")]
+    capsys.readouterr()
+    assert report.main(folders) == DELIVERED
+    assert capsys.readouterr().out.splitlines()[-1] == "comparison.html"
+    text = pathlib.Path("comparison.html").read_text()
+    found = tables(text)["runs"]
+    assert [row[0] for row in found[1:]] == ["spectra", "spectra", "less-even", "spectra"]
+    assert [row[6] for row in found[1:3]] == ["best", "best"]
+    assert all(re.fullmatch(r"\+\d+\.\d%", row[6]) for row in found[3:])
+    results = {name: read(name).result for name in folders}
+    assert {row[-1]: row[4] for row in found[1:]} == {name: format_time(result["computed_makespan_s"])
+                                                     for name, result in results.items()}
+    assert len(svgs(text)) == 1 + 4
+    ids = re.findall(r'\bid="([^"]+)"', text)
+    assert len(ids) == len(set(ids))
+
+
+def test_a_difference_within_noise_is_said_to_be_none(folder):
+    shutil.copytree("run", "other")
+    result = json.loads(pathlib.Path("other/result.json").read_text())
+    result["measured_makespan_s"] *= 1.0005
+    pathlib.Path("other/result.json").write_text(json.dumps(result))
+    assert report.main(["run", "other"]) == DELIVERED
+    found = tables(pathlib.Path("comparison.html").read_text())["runs"]
+    assert [row[6] for row in found[1:]] == ["best", "equal to the best, within noise"]
+
+
+@pytest.mark.parametrize("arguments, words", [(["--seed", "1"], "its demand is another one than that of a"),
+                                              (["--rate", "30Mbit", "--period", "1.0s"], "its demand is another one")])
+def test_runs_of_different_demands_are_not_compared(planned, capsys, arguments, words):
+    folders = [planned("a"), planned("b", *arguments)]
+    assert report.main(folders) == BAD_INPUT
+    assert words in capsys.readouterr().err
+    assert not pathlib.Path("comparison.html").exists()
+
+
+def test_list_names_all_there_is_to_choose_from(capsys):
+    assert run.main(["--list"]) == DELIVERED
+    lines = [line.split(None, 2) for line in capsys.readouterr().out.splitlines()]
+    assert [name for kind, name, _ in lines if kind == "scheduler"] == list(SCHEDULERS)
+    assert [name for kind, name, _ in lines if kind == "workload"] == list(WORKLOADS)
+    assert all(text for _, _, text in lines)
