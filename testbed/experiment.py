@@ -1,5 +1,6 @@
 """Conducts one run inside its namespaces: network up, controller and agents ready, play, repair, collect."""
 
+import contextlib
 import json
 import logging
 import os
@@ -123,7 +124,7 @@ class ControllerProcess:
         self.expect("armed", _READY_TIMEOUT_S)
 
 
-def conduct(plan, log_path, say, repairs=True):
+def conduct(plan, log_path, say, repairs=True, watch=None):
     """Run a plan on emulated switches, to the last byte or until repairs bring nothing more.
 
     Parameters
@@ -135,6 +136,8 @@ def conduct(plan, log_path, say, repairs=True):
         `say(text)` tells the user what is going on.
     repairs : bool
         False leaves what is missing at the end of the schedule undelivered.
+    watch : callable, optional
+        `watch(plan, ledger, epoch_s)` is a context manager that shows the play while it goes on.
 
     Returns
     -------
@@ -162,8 +165,8 @@ def conduct(plan, log_path, say, repairs=True):
         for switch in network.switches:
             switch.hush()
         groups = {"switches": [daemon.pid for switch in network.switches for daemon in switch.daemons],
-                  "controller": [controller.pid], "agents": list(agents.pids.values())}
-        conductor = _Conductor(plan, controller, agents)
+                  "controller": [controller.pid], "agents": list(agents.pids.values()), "testbed": [os.getpid()]}
+        conductor = _Conductor(plan, controller, agents, watch)
         conductor.rehearse()
         packets_before = _received_packets(network, agents)
         before = machine.read_cpu_times(groups)
@@ -197,8 +200,9 @@ def _received_packets(network, agents):
 class _Conductor:
     """Plays rounds until everything has arrived."""
 
-    def __init__(self, plan, controller, agents):
+    def __init__(self, plan, controller, agents, watch):
         self._plan, self._controller, self._agents = plan, controller, agents
+        self._watch = watch or (lambda *_: contextlib.nullcontext())
         self.rounds, self.errors = [], []
 
     def rehearse(self):
@@ -233,7 +237,8 @@ class _Conductor:
         self._controller.tell(do="play", epoch_s=this.epoch_s)
         self._agents.play(this.epoch_s)
         timeout_s = ahead_s + schedule.makespan_s + 60
-        self._agents.finished(timeout_s)
+        with self._watch(self._plan, self._agents.ledger, this.epoch_s) if first else contextlib.nullcontext():
+            self._agents.finished(timeout_s)
         played = self._controller.expect("played", timeout_s)
         end_s = this.epoch_s + schedule.makespan_s + _GRACE_S
         while len(self._agents.ledger.missing()) and (rest_s := end_s - time.monotonic()) > 0:

@@ -14,7 +14,7 @@ import sys
 import time
 
 from controller.scheduling.registry import SCHEDULERS
-from testbed import calibration, report
+from testbed import calibration, live, report
 from testbed.errors import DELIVERED, UNDELIVERED, UNTRUSTWORTHY, Parser, TestbedError, UserError, exit_status
 from testbed.folder import read
 from testbed.lock import alone
@@ -128,7 +128,8 @@ def _run(plan, folder, say):
     """Conduct the run in namespaces of its own, write and print the result; returns the exit status."""
     say(f"{plan.demand} on {plan.hosts} hosts and {plan.settings.switches} switches: "
         f"about {plan.schedule.makespan_s + 2:.0f} s")
-    with _conducted(plan, os.path.join(folder, "log.txt"), say, repairs=True) as seen:
+    watch = live.watch if sys.stderr.isatty() and not plan.settings.quiet else None
+    with _conducted(plan, os.path.join(folder, "log.txt"), say, repairs=True, watch=watch) as seen:
         result, events = measure(plan, seen)
         report.write_result(folder, result, events)
         _print(plan, result, folder)
@@ -146,14 +147,14 @@ def isolated_run(plan, log_path, say):
 
 
 @contextlib.contextmanager
-def _conducted(plan, log_path, say, repairs):
+def _conducted(plan, log_path, say, repairs, watch=None):
     """Conduct a plan in namespaces of its own; gives what was seen, and ends all that runs inside on leaving."""
     from testbed.experiment import conduct
     from testbed.namespaces import isolated
 
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
-    run = isolated(lambda: conduct(plan, log_path, say, repairs))
+    run = isolated(lambda: conduct(plan, log_path, say, repairs, watch))
     try:
         yield _result_of(run, log_path)
     finally:

@@ -119,3 +119,22 @@ def test_ryu_plays_the_same(run):
     assert done.result["delivered_bytes"] == done.result["demand_bytes"]
     assert done.result["versions"]["ryu"] == "4.34"
     assert done.result["measured_over_computed"] < RATIO_MAX
+
+
+def test_a_terminal_is_shown_the_play_and_everything_else_plain_lines(run, tmp_path):
+    ours, theirs = os.openpty()
+    process = subprocess.Popen([sys.executable, RUN, "--hosts", "4", "--period", "4s", "--out", str(tmp_path / "seen")],
+                               stdout=subprocess.DEVNULL, stderr=theirs)
+    os.close(theirs)
+    seen = b""
+    try:
+        while data := os.read(ours, 1 << 16):
+            seen += data
+    except OSError:  # the other end is closed
+        pass
+    assert process.wait(timeout=60) in (0, 3)
+    for text in ("slot 1 of", "s left", "delivered", "computed makespan", "network up"):
+        assert text in seen.decode(), text
+    plain = run("--hosts", "4").stderr
+    assert "slot 1 of" not in plain and "\x1b" not in plain and "network up: " in plain
+    assert run("--hosts", "4", "--quiet").stderr == ""
