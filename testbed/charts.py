@@ -129,6 +129,7 @@ def heatmaps(matrices, label="demand / period"):
         for axis, (title, matrix) in zip(figure.subplots(1, len(matrices), squeeze=False).flat, matrices):
             shown = np.where(matrix > 0, matrix, np.nan)
             image = axis.imshow(shown, cmap="viridis_r", interpolation="nearest",
+                                extent=(0.5, len(shown) + 0.5, len(shown) + 0.5, 0.5),
                                 norm=matplotlib.colors.LogNorm(np.nanmin(shown), np.nanmax(shown)))
             axis.set_title(title)
             axis.set_xlabel("destination")
