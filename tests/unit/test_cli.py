@@ -249,6 +249,15 @@ def test_every_scheduler_plans_the_same_demand(tmp_path, scheduler):
     assert result["lower_bound_s"] <= result["computed_makespan_s"] * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("scheduler", ["solstice", "tms", "spectra-eclipse"])
+def test_period_is_chosen_by_spectra_where_other_slots_are_shorter(tmp_path, scheduler):
+    """By their own slots, these would take a longer period, and so another demand."""
+    for name in ("spectra", scheduler):
+        assert run.main(["--dry-run", "--demand", "benchmark", "--hosts", "16", "--seed", "3", "--scheduler", name,
+                         "--out", name]) == DELIVERED
+    assert (tmp_path / "spectra" / "demand.csv").read_text() == (tmp_path / scheduler / "demand.csv").read_text()
+
+
 @pytest.mark.parametrize("arguments, words", [
     (["--scheduler", "optimal", "--hosts", "8"], "--scheduler optimal: it is exact, and does at most 4 hosts and 2 switches"),
     (["--scheduler", "eclipse"], "unknown scheduler 'eclipse'; did you mean 'spectra-eclipse'?"),

@@ -6,6 +6,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from scipy.optimize import linprog
 
 from controller.scheduling import solstice, tms
 from controller.scheduling.bounds import lower_bound_s
@@ -166,6 +167,20 @@ def test_linear_program_needs_no_more_than_the_greedy():
         assert least_s.sum() <= refine(demand, permutations, weights_s).sum() + 1e-9
         played_s = [slot.duration_s for slot in SCHEDULERS["spectra-lp"](demand, 1, 0.1).switches[0]]
         assert sorted(played_s) == pytest.approx(sorted(least_s[least_s > 0]))
+
+
+def test_linear_program_is_solved_to_the_optimum():
+    """Strong duality: the most that prices of the pairs can fetch, with no permutation above 1."""
+    rng = np.random.default_rng(11)
+    for _ in range(20):
+        demand = random_demand(rng, 6)
+        permutations, _ = decompose(demand)
+        pairs = np.argwhere(demand)
+        if not len(pairs):
+            continue
+        carries = [outputs[pairs[:, 0]] == pairs[:, 1] for outputs in permutations]
+        dual = linprog(-demand[tuple(pairs.T)], A_ub=carries, b_ub=np.ones(len(permutations)))
+        assert lp_weights_s(demand, permutations).sum() == pytest.approx(-dual.fun, rel=1e-6)
 
 
 def test_linear_program_counts_what_two_permutations_carry_together():
@@ -346,6 +361,22 @@ def test_slices_are_no_shorter_than_the_delay_before_the_rest(monkeypatch, modul
         sliced.clear()
         SCHEDULERS[name](generate("benchmark:flows=6", 12, seed), 2, 0.02)
         assert len(sliced[0]) > 5
+
+
+def test_solstice_slices_equal_lines_without_loss():
+    """Lines of 1 take 1 and the reconfigurations."""
+    for seed in range(3):
+        (slots,) = SCHEDULERS["solstice"](generate("benchmark:noise=0", 12, seed), 1, 1e-6).switches
+        assert sum(slot.duration_s for slot in slots) == pytest.approx(1, abs=1e-9)
+
+
+def test_tms_takes_apart_the_scaled_demand(monkeypatch):
+    """Its lines are 1, although the least of the demand is 0.3: nearly all of a line is sliced."""
+    sliced = []
+    monkeypatch.setattr(tms, "cover_rest", lambda *rest: sliced.append(sum(rest[2])) or cover_rest(*rest))
+    for seed in range(3):
+        SCHEDULERS["tms"](generate("moe:skew=0.8", 16, seed), 1, 1e-4)
+    assert sliced == pytest.approx([1, 1, 1], abs=0.01)
 
 
 def test_tms_takes_the_largest_bottleneck_first(monkeypatch):
