@@ -204,17 +204,11 @@ def test_eclipse_takes_the_best_duration_and_matching_first():
 
         best = max(quotient(outputs, duration_s) for outputs in itertools.permutations(range(4))
                    for duration_s in np.unique(demand[demand > 0]))
-        assert quotient(permutations[0], weights_s[0]) >= best * (1 - 0.01)
-
-
-def test_eclipse_takes_the_longest_of_durations_that_are_as_good():
-    """Quotients of 2 / 1.05 and of 2.004 / 1.054, 0.2 % less."""
-    permutations, weights_s = eclipse(from_entries(4, {(0, 1): 1.0, (1, 0): 1.004}), 0.05)
-    assert weights_s.tolist() == [1.004]
+        assert quotient(permutations[0], weights_s[0]) >= best * (1 - 0.005)
 
 
 def test_eclipse_never_finds_a_better_quotient_later():
-    """What remains only shrinks; the search is exact to 1 %."""
+    """What remains only shrinks; the search is exact to 0.5 %."""
     rng = np.random.default_rng(12)
     for _ in range(50):
         rest, delta_s = random_demand(rng, 6), 0.05
@@ -224,7 +218,7 @@ def test_eclipse_never_finds_a_better_quotient_later():
             rest[range(6), outputs] = np.maximum(0, rest[range(6), outputs] - weight_s)
             carried_per_s.append((before - rest.sum()) / (weight_s + delta_s))
         assert not rest.any()
-        assert all(later <= earlier * 1.0101 for earlier, later in itertools.pairwise(carried_per_s))
+        assert all(later <= earlier * 1.00501 for earlier, later in itertools.pairwise(carried_per_s))
 
 
 def test_eclipse_ends_where_reconfiguration_is_free():
