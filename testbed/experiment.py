@@ -167,6 +167,9 @@ def conduct(plan, log_path, say, repairs=True, watch=None):
         groups = {"switches": [daemon.pid for switch in network.switches for daemon in switch.daemons],
                   "controller": [controller.pid], "agents": list(agents.pids.values()), "testbed": [os.getpid()]}
         conductor = _Conductor(plan, controller, agents, watch)
+        if plan.settings.cli:
+            stages.enter("shell before the play")
+            _shell(network)
         conductor.rehearse()
         packets_before = _received_packets(network, agents)
         before = machine.read_cpu_times(groups)
@@ -181,6 +184,9 @@ def conduct(plan, log_path, say, repairs=True, watch=None):
         stages.enter("collect")
         stray_packets = _received_packets(network, agents) - packets_before
         agents.stop()
+        if plan.settings.cli:
+            stages.enter("shell after the play")
+            _shell(network)
         stages.enter(None)
         ledger = agents.ledger
         return Observation(
@@ -189,6 +195,17 @@ def conduct(plan, log_path, say, repairs=True, watch=None):
             {name: ledger.counter(name) for name in ledger.COUNTERS},
             stray_packets, machine.cpu_load(before, after), stages.seconds,
             {framework["framework"]: framework["version"]}, conductor.errors, clock_jump_s)
+
+
+def _shell(network):
+    """Mininet's shell, on what the user types until `exit`."""
+    from mininet.cli import CLI
+
+    to_file, mininet.log.lg.handlers = mininet.log.lg.handlers, [mininet.log.StreamHandlerNoNewline()]
+    try:
+        CLI(network)
+    finally:
+        mininet.log.lg.handlers = to_file
 
 
 def _received_packets(network, agents):

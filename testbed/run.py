@@ -54,6 +54,7 @@ def parser():
     add("--json", action="store_true", help="print result.json alone on standard output")
     add("--plots", action="store_true", help="write the charts of report.html as PNG and SVG too")
     add("--quiet", action="store_true", help="no progress on standard error")
+    add("--cli", action="store_true", help="open Mininet's shell on the network before the play, and after it")
     add("--no-wait", action="store_true", help="refuse instead of waiting where another run is going on")
     return result
 

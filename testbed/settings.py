@@ -50,6 +50,7 @@ class Settings(pydantic.BaseModel):
     json_only: Annotated[bool, pydantic.Field(alias="json")] = False
     quiet: bool = False
     plots: bool = False
+    cli: bool = False
     no_wait: bool = False
 
     @pydantic.field_validator("scheduler")
@@ -72,7 +73,7 @@ class Settings(pydantic.BaseModel):
         -------
         str
         """
-        values = self.model_dump(exclude={"out", "dry_run", "json_only", "quiet", "plots", "no_wait"}, exclude_defaults=True)
+        values = self.model_dump(exclude={"out", "dry_run", "json_only", "quiet", "plots", "cli", "no_wait"}, exclude_defaults=True)
         values = {"demand": self.demand, **values, "rate": rate_bps}
         if period_s is not None:
             values["period"] = period_s

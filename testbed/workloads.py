@@ -92,6 +92,9 @@ class Gpt(Workload):
     def resolved(self, hosts):
         """As `Workload.resolved`."""
         tensor, pipeline, data = gpt_layout(hosts, self.tensor, self.pipeline, self.data)
+        if tensor == data == 1 and pipeline > 2:
+            raise ValueError(f"a pipeline of {pipeline} stages alone cannot be made doubly stochastic; use tensor or data "
+                             "parallelism too")
         return self.model_copy(update={"tensor": tensor, "pipeline": pipeline, "data": data})
 
     def matrix(self, hosts, rng):
@@ -182,6 +185,8 @@ class Moe(Workload):
             picked = _top_k(popularity, self.tokens, self.top_k, rng)
             demand[host] = np.bincount(picked // (experts // hosts), minlength=hosts)
         np.fill_diagonal(demand, 0)
+        if not demand.any():
+            raise ValueError(f"no token leaves its host: with tokens={self.tokens} and top_k={self.top_k} there are too few")
         return _with_noise(demand / max(demand.sum(axis=0).max(), demand.sum(axis=1).max()), self.noise, rng)
 
 

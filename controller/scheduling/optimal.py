@@ -6,6 +6,7 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import Bounds, LinearConstraint, milp
 
+from controller.scheduling.solstice import rest_of
 from controller.scheduling.spectra import refine, to_schedule
 
 MAX_PORTS, MAX_SWITCHES = 4, 2
@@ -28,7 +29,7 @@ def optimal(demand_s, switches, delta_s):
     Returns
     -------
     Schedule
-        Its makespan is the least to the solver's tolerance, one part in a million.
+        Its makespan is the least to the solver's tolerance, one part in a million, for entries above that.
 
     Raises
     ------
@@ -61,13 +62,16 @@ def optimal(demand_s, switches, delta_s):
         options={"mip_rel_gap": 0})
     if found.status != 0:
         raise RuntimeError(f"the solver found no schedule: {found.message}")
-    # What the solver takes for nothing is dropped, and its tolerance made up for.
-    weights_s = np.where(found.x[:some] > 1e-7, found.x[:some], 0) * scale_s
-    played = np.flatnonzero(weights_s)
-    refined_s = refine(demand_s, permutations[played % count], weights_s[played])
-    plan = [[(int(index) % count, weight_s) for index, weight_s in zip(played, refined_s) if index // count == switch]
+    # To the solver a whole number may be off by 1e-6: what it does not play is dropped, and its tolerance made up for.
+    played = np.flatnonzero(found.x[some:2 * some] > 0.5)
+    weights_s = refine(demand_s, permutations[played % count], found.x[played] * scale_s)
+    plan = [[(int(index) % count, weight_s) for index, weight_s in zip(played, weights_s) if index // count == switch]
             for switch in range(switches)]
-    return to_schedule(demand_s, permutations, plan, delta_s)
+    # An entry of less than a millionth of the largest may be nothing to the solver.
+    more, more_s = rest_of(demand_s, permutations[played % count], weights_s)
+    least = min(range(switches), key=lambda switch: sum(delta_s + weight_s for _, weight_s in plan[switch]))
+    plan[least] += [(count + index, weight_s) for index, weight_s in enumerate(more_s)]
+    return to_schedule(demand_s, [*permutations, *more], plan, delta_s)
 
 
 def _candidates(wanted):

@@ -57,14 +57,14 @@ def perfect_matching(allowed):
     return None if (outputs < 0).any() else outputs
 
 
-def cover_rest(demand_s, permutations, weights_s):
-    """Add to weighted permutations what covers the rest of a demand: Decompose and Refine of what they leave.
+def rest_of(demand_s, permutations, weights_s):
+    """Permutations and weights for what others leave of a demand: Decompose and Refine of it.
 
     Parameters
     ----------
     demand_s : array_like, shape (n, n)
-    permutations : list of ndarray of int, shape (n,)
-    weights_s : list of float
+    permutations : sequence of ndarray of int, shape (n,)
+    weights_s : sequence of float
 
     Returns
     -------
@@ -72,13 +72,17 @@ def cover_rest(demand_s, permutations, weights_s):
     weights_s : ndarray, shape (k,)
     """
     rest_s = np.array(demand_s, dtype=float)
-    n = len(rest_s)
     for outputs, weight_s in zip(permutations, weights_s):
-        rest_s[np.arange(n), outputs] -= weight_s
-    rest_s = np.where(rest_s > 1e-12 * np.max(demand_s, initial=0), rest_s, 0)
+        rest_s[np.arange(len(rest_s)), outputs] -= weight_s
+    rest_s = np.where(rest_s > 1e-12 * np.asarray(demand_s), rest_s, 0)  # less is rounding
     more, more_s = decompose(rest_s)
-    more_s = refine(rest_s, more, more_s)
-    return (np.concatenate([np.array(permutations, dtype=int).reshape(-1, n), more]),
+    return more, refine(rest_s, more, more_s)
+
+
+def cover_rest(demand_s, permutations, weights_s):
+    """Weighted permutations, and after them those that `rest_of` adds: together they cover the demand."""
+    more, more_s = rest_of(demand_s, permutations, weights_s)
+    return (np.concatenate([np.array(permutations, dtype=int).reshape(-1, len(demand_s)), more]),
             np.concatenate([np.array(weights_s, dtype=float), more_s]))
 
 

@@ -173,13 +173,11 @@ def test_linear_program_is_solved_to_the_optimum():
     """Strong duality: the most that prices of the pairs can fetch, with no permutation above 1."""
     rng = np.random.default_rng(11)
     for _ in range(20):
-        demand = random_demand(rng, 6)
-        permutations, _ = decompose(demand)
-        pairs = np.argwhere(demand)
-        if not len(pairs):
-            continue
-        carries = [outputs[pairs[:, 0]] == pairs[:, 1] for outputs in permutations]
-        dual = linprog(-demand[tuple(pairs.T)], A_ub=carries, b_ub=np.ones(len(permutations)))
+        demand = rng.random((5, 5))
+        permutations = rng.permuted(np.tile(np.arange(5), (12, 1)), axis=1)
+        permutations = np.concatenate([permutations, [np.roll(np.arange(5), shift) for shift in range(5)]])
+        carries = [np.eye(5)[outputs].ravel() for outputs in permutations]
+        dual = linprog(-demand.ravel(), A_ub=carries, b_ub=np.ones(len(permutations)))
         assert lp_weights_s(demand, permutations).sum() == pytest.approx(-dual.fun, rel=1e-6)
 
 
@@ -417,3 +415,22 @@ def test_rotor_turns_no_more_than_a_thousand_times():
 def test_rotor_stands_still_only_for_a_demand_on_the_diagonal():
     schedule = SCHEDULERS["rotor"](from_entries(3, {(2, 2): 0.05}), 1, 0.01)
     assert [slot.permutation for slot in all_slots(schedule)] == [(0, 1, 2), (1, 2, 0), (2, 0, 1)]
+
+
+def test_optimum_plays_nothing_that_only_the_solver_s_tolerance_allows():
+    """One permutation of 0.95 and two small ones, of which a slot too many would cost δ = 1."""
+    demand = np.array([[0, .0002802520756127692, .2301423128245465, 0],
+                       [.03594997614298801, 0, .0016889543080693967, .01135124223294746],
+                       [.0005698315966317521, 9.754964298591172e-05, 0, .09327886290691913],
+                       [.9529784886028371, 0, .0001941263784562097, 0]])
+    least_s = SCHEDULERS["optimal"](demand, 1, 1.0).makespan_s
+    assert all(least_s <= scheduler(demand, 1, 1.0).makespan_s * (1 + 1e-5) for scheduler in SCHEDULERS.values())
+
+
+@pytest.mark.parametrize("name", ["optimal", "solstice", "tms"])
+@pytest.mark.parametrize("small_s", [2e-6, 1e-8, 1e-12])
+def test_entries_that_are_tiny_beside_the_largest_are_served(name, small_s):
+    demand = np.array([[0, 30, small_s], [0, 0, 0], [0, 0, 0]])
+    schedule = SCHEDULERS[name](demand, 1, 0.1)
+    assert (schedule.coverage_s(3) >= demand * (1 - 1e-9)).all()
+    assert schedule.makespan_s >= lower_bound_s(demand, 1, 0.1) * (1 - 1e-9)

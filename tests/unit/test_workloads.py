@@ -293,3 +293,16 @@ def test_resolved_leaves_nothing_open(text, resolved):
     parameters = parse(text)[1].resolved(32).model_dump()
     assert None not in parameters.values()
     assert resolved.items() <= parameters.items()
+
+
+def test_routing_in_which_no_token_leaves_its_host_is_refused():
+    with pytest.raises(ValueError, match="no token leaves its host"):
+        for seed in range(20):
+            generate("moe:experts=2,top_k=1,tokens=1", 2, seed)
+
+
+def test_a_pipeline_alone_is_refused_where_it_cannot_be_doubly_stochastic():
+    for stages in (3, 4, 5):
+        with pytest.raises(ValueError, match="cannot be made doubly stochastic"):
+            generate(f"gpt:tensor=1,pipeline={stages},data=1", stages, 0)
+    assert np.allclose(lines(generate("gpt:tensor=1,pipeline=2,data=1,noise=0", 2, 0)), 1)
