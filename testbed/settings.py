@@ -88,6 +88,8 @@ class Settings(pydantic.BaseModel):
 
     @pydantic.model_validator(mode="after")
     def _physical(self):
+        if self.cli and self.json_only:
+            raise ValueError("--cli and --json exclude each other: standard output cannot be both")
         if (self.physical_rate is None) != (self.physical_delta is None):
             raise ValueError("--physical-rate and --physical-delta go together: give both")
         if self.physical_rate is not None:
