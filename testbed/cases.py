@@ -4,6 +4,7 @@ import hashlib
 import importlib.metadata
 import os
 from dataclasses import asdict, dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -37,7 +38,7 @@ class Demand:
         """The matrix, in fractions of the period."""
         return workloads.generate(self.name, self.hosts, seed) if self.matrix is None else self.matrix
 
-    @property
+    @cached_property
     def sha256(self):
         """Digest of a file's numbers; empty for a workload, which name, hosts and seed determine."""
         return "" if self.matrix is None else hashlib.sha256(self.matrix.tobytes()).hexdigest()[:16]

@@ -1,12 +1,10 @@
 """Charts of sweeps, by matplotlib: legible in print and by colour-blind readers."""
 
-import os
-
 import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
-from testbed.errors import TestbedError
+from testbed.files import whole
 
 # The colours of Okabe and Ito, each with a line and a marker of its own.
 _LOOKS = {
@@ -31,12 +29,8 @@ def save(figure, path):
     """Write a figure as PATH.png and PATH.svg; the same figure gives the same bytes."""
     for ending, options in ((".png", {"dpi": 150, "metadata": {"Software": None}}),
                             (".svg", {"metadata": {"Date": None}})):
-        try:
-            with matplotlib.rc_context(STYLE):
-                figure.savefig(path + ending + ".part", format=ending[1:], **options)
-            os.replace(path + ending + ".part", path + ending)
-        except OSError as error:
-            raise TestbedError(f"writing {path}{ending}: {error.strerror or error}") from None
+        with whole(path + ending) as part, matplotlib.rc_context(STYLE):
+            figure.savefig(part, format=ending[1:], **options)
 
 
 def lines(panels, schedulers, x_label, y_label, log_x=True, log_y=False, with_bound=True):

@@ -12,7 +12,8 @@ from rich.console import Console
 from rich.table import Table
 
 from testbed import charts
-from testbed.errors import Parser, TestbedError, exit_status
+from testbed.errors import Parser, exit_status
+from testbed.files import whole
 from testbed.sweep import PAPER_HOSTS, Grid, add_options, complete
 
 SPARSITY_FLOWS = (4, 8, 12, 16, 24, 32, 48, 64)
@@ -128,14 +129,10 @@ _COLUMNS = ("workload", "scheduler", "switches", "makespan_over_spectra", "makes
 
 
 def _write_ratios(path, ratios):
-    try:
-        with open(path + ".part", "w", encoding="utf-8", newline="") as stream:
-            writer = csv.writer(stream)
-            writer.writerow(_COLUMNS)
-            writer.writerows(ratios)
-        os.replace(path + ".part", path)
-    except OSError as error:
-        raise TestbedError(f"writing {path}: {error.strerror}") from None
+    with whole(path) as part, open(part, "w", encoding="utf-8", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(_COLUMNS)
+        writer.writerows(ratios)
 
 
 def _print(ratios):

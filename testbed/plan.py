@@ -8,6 +8,7 @@ import numpy as np
 from controller.scheduling.bounds import lower_bound_s
 from controller.scheduling.registry import SCHEDULERS, refusal
 from controller.scheduling.schedule import Schedule
+from controller.scheduling.spectra import largest_line
 from testbed import demand as demands
 from testbed import transfer
 from testbed.errors import UserError
@@ -157,8 +158,7 @@ def _choose_period(settings, name, matrix, link):
 
     period_s = settings.period
     if not period_s:
-        longest = max(matrix.sum(axis=0).max(), matrix.sum(axis=1).max())
-        period_s = _two_digits(MAKESPAN_S * settings.switches / longest)
+        period_s = _two_digits(MAKESPAN_S * settings.switches / largest_line(matrix))
         while True:
             plan = laid_out("spectra")
             rounding, makespan_s = transfer.rounding(plan.shares, plan.demand_bytes, link), plan.schedule.makespan_s

@@ -9,6 +9,7 @@ import pyarrow as pa
 from pyarrow import csv, parquet
 
 from testbed.errors import TestbedError, UserError
+from testbed.files import whole
 from testbed.workloads import WORKLOADS
 
 _KEY = [("demand", pa.string()), ("hosts", pa.int64()), ("demand_sha256", pa.string()), ("seed", pa.int64()),
@@ -121,8 +122,5 @@ def _key(row):
 def write_table(table, path):
     """Write a table as PATH.parquet and PATH.csv; each is whole or not there."""
     for ending, write in ((".parquet", parquet.write_table), (".csv", csv.write_csv)):
-        try:
-            write(table, path + ending + ".part")
-            os.replace(path + ending + ".part", path + ending)
-        except OSError as error:
-            raise TestbedError(f"writing {path}{ending}: {error.strerror or error}") from None
+        with whole(path + ending) as part:
+            write(table, part)

@@ -22,6 +22,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from controller.scheduling.registry import SCHEDULERS, refusal
+from controller.scheduling.spectra import largest_line
 from testbed import demand as demands
 from testbed import workloads
 from testbed.cases import Case, Demand, code_version
@@ -105,7 +106,7 @@ class Grid(pydantic.BaseModel):
             name, matrix = demands.demand_of(settings)
         except UserError as error:
             raise UserError(str(error).replace("--demand ", "--demands ", 1)) from None
-        yield Demand(name, len(matrix), matrix / max(matrix.sum(axis=0).max(), matrix.sum(axis=1).max()))
+        yield Demand(name, len(matrix), matrix / largest_line(matrix))
 
 
 def add_options(add):

@@ -12,6 +12,7 @@ from typing import Annotated, Optional
 import numpy as np
 import pydantic
 
+from controller.scheduling.spectra import largest_line
 from testbed.errors import explain, nearest
 
 _Count = Annotated[int, pydantic.Field(ge=1, le=10**6)]
@@ -187,7 +188,7 @@ class Moe(Workload):
         np.fill_diagonal(demand, 0)
         if not demand.any():
             raise ValueError(f"no token leaves its host: with tokens={self.tokens} and top_k={self.top_k} there are too few")
-        return _with_noise(demand / max(demand.sum(axis=0).max(), demand.sum(axis=1).max()), self.noise, rng)
+        return _with_noise(demand / largest_line(demand), self.noise, rng)
 
 
 def _top_k(popularity, tokens, top_k, rng):

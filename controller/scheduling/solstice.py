@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import maximum_bipartite_matching
 
-from controller.scheduling.spectra import decompose, on_switches, refine
+from controller.scheduling.spectra import decompose, largest_line, on_switches, refine
 
 # Slices are cut from whole numbers, so that the lines stay exactly equal: the largest line is about this many units.
 _UNITS = 2.0**48
@@ -112,7 +112,7 @@ def solstice(demand_s, switches, delta_s):
     demand_s = np.asarray(demand_s, dtype=float)
     if not demand_s.any():
         return on_switches(demand_s, np.zeros((0, len(demand_s)), dtype=int), [], switches, delta_s)
-    unit_s = max(demand_s.sum(axis=0).max(), demand_s.sum(axis=1).max()) / _UNITS
+    unit_s = largest_line(demand_s) / _UNITS
     rest = quick_stuff(np.ceil(demand_s / unit_s).astype(np.int64))
     rows = np.arange(len(rest))
     permutations, weights_s = [], []

@@ -10,6 +10,17 @@ from scipy.optimize import linear_sum_assignment
 from controller.scheduling.schedule import Schedule, Slot
 
 
+def largest_line(matrix):
+    """The largest sum of any row or column.
+
+    Parameters
+    ----------
+    matrix : ndarray, shape (n, n)
+        At least one line.
+    """
+    return max(matrix.sum(axis=0).max(), matrix.sum(axis=1).max())
+
+
 def degree(matrix):
     """Degree of a matrix: the largest number of nonzeros in any row or column (paper, section III).
 
@@ -24,7 +35,7 @@ def degree(matrix):
     support = np.asarray(matrix) != 0
     if not support.size:
         return 0
-    return int(max(support.sum(axis=0).max(), support.sum(axis=1).max()))
+    return int(largest_line(support))
 
 
 def decompose(demand_s):

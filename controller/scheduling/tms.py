@@ -7,7 +7,7 @@ Microsecond Circuit Switching into the Data Center", SIGCOMM 2013.
 import numpy as np
 
 from controller.scheduling.solstice import cover_rest, perfect_matching
-from controller.scheduling.spectra import on_switches
+from controller.scheduling.spectra import largest_line, on_switches
 
 # What an entry without demand is given, as a share of an even one: only a positive matrix can always be scaled.
 _FLOOR = 1e-3
@@ -90,7 +90,7 @@ def tms(demand_s, switches, delta_s):
     permutations, weights_s = [], []
     if demand_s.any():
         n = len(demand_s)
-        line_s = max(demand_s.sum(axis=0).max(), demand_s.sum(axis=1).max())
+        line_s = largest_line(demand_s)
         rest = sinkhorn(np.maximum(demand_s / line_s, _FLOOR / n))
         left_s = demand_s.copy()
         rows = np.arange(n)
