@@ -16,9 +16,11 @@ import numpy as np
 from controller.scheduling.registry import SCHEDULERS
 from testbed import machine, transfer
 from testbed.agent import Agents
+from testbed.captures import Capture
 from testbed.errors import TestbedError
 from testbed.network import OpticalNetwork
 from testbed.probes import Probes, plan_probes
+from testbed.stages import Stages
 from testbed.units import parse_time_s
 from topologies.parallel_ocs import ParallelOCS
 
@@ -61,6 +63,7 @@ class Observation:
     versions: dict
     errors: list
     clock_jump_s: float
+    captured: dict = field(default_factory=dict)
 
 
 class ControllerProcess:
@@ -148,7 +151,7 @@ def conduct(plan, log_path, say, repairs=True, watch=None):
     TestbedError
         A part did not come up, or failed.
     """
-    stages = _Stages(say)
+    stages = Stages(say)
     with open(log_path, "a", encoding="utf-8") as log:
         mininet.log.lg.handlers = [logging.StreamHandler(log)]
         stages.enter("network up")
@@ -171,6 +174,10 @@ def conduct(plan, log_path, say, repairs=True, watch=None):
             stages.enter("shell before the play")
             _shell(network)
         conductor.rehearse()
+        captures = [Capture(interface, os.path.dirname(log_path)) for name in plan.settings.pcap
+                    for interface in network[name].intfList()]
+        if captures:
+            groups["captures"] = [capture.pid for capture in captures]
         packets_before = _received_packets(network, agents)
         before = machine.read_cpu_times(groups)
         clocks_before_s = machine.clock_distance_s()
@@ -184,6 +191,7 @@ def conduct(plan, log_path, say, repairs=True, watch=None):
         stages.enter("collect")
         stray_packets = _received_packets(network, agents) - packets_before
         agents.stop()
+        captured = {capture.name: capture.stop() for capture in captures}
         if plan.settings.cli:
             stages.enter("shell after the play")
             _shell(network)
@@ -194,7 +202,7 @@ def conduct(plan, log_path, say, repairs=True, watch=None):
             ledger.arrived_switch.copy(), ledger.probe_sent_s.copy(), ledger.probe_arrived_s.copy(),
             {name: ledger.counter(name) for name in ledger.COUNTERS},
             stray_packets, machine.cpu_load(before, after), stages.seconds,
-            {framework["framework"]: framework["version"]}, conductor.errors, clock_jump_s)
+            {framework["framework"]: framework["version"]}, conductor.errors, clock_jump_s, captured)
 
 
 def _shell(network):
@@ -269,17 +277,3 @@ def _deliberately_late_s():
     """Switches to light late in the first round, from the environment: `o2:30ms`. A hook for tests of the verdict."""
     name, _, time_text = os.environ.get("SPECTRA_TEST_LIT_LATE", "").partition(":")
     return {int(name[1:]) - 1: parse_time_s(time_text)} if name else {}
-
-
-class _Stages:
-    """Tells the user each stage, and keeps how long it took."""
-
-    def __init__(self, say):
-        self._say, self._name, self._start_s, self.seconds = say, None, 0.0, {}
-
-    def enter(self, name):
-        now_s = time.monotonic()
-        if self._name:
-            self.seconds[self._name] = now_s - self._start_s
-            self._say(f"{self._name}: {now_s - self._start_s:.2f} s")
-        self._name, self._start_s = name, now_s

@@ -73,6 +73,7 @@ def measure(plan, seen):
         "cpu": seen.cpu,
         "clock_jump_s": seen.clock_jump_s,
         "stages_s": seen.stages_s,
+        "captured_packets": seen.captured,
         "difference_s": _difference(plan, seen, epoch_s) if complete else None,
         **_physical(plan, measured_s),
         "versions": {**result["versions"], **seen.versions},

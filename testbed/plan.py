@@ -14,6 +14,7 @@ from testbed import transfer
 from testbed.errors import UserError
 from testbed.settings import Settings
 from testbed.units import format_rate, format_time
+from topologies.parallel_ocs import host_name
 
 MAKESPAN_S = 6.0  # where the period is ours to choose
 MAKESPAN_LONG_S = 14.0  # … and the longest we choose, to have packets small beside slots
@@ -113,6 +114,9 @@ def make_plan(settings, calibration):
     refused = refusal(settings.scheduler, n, settings.switches)
     if refused:
         raise UserError(f"--scheduler {settings.scheduler}: {refused}")
+    for host in settings.pcap:
+        if host not in map(host_name, range(n)):
+            raise UserError(f"--pcap {host}: no such host; the hosts are {host_name(0)} to {host_name(n - 1)}")
     links = n * settings.switches
     packets_per_s = calibration.safe_packets_per_s(links)
     rate_bps = settings.rate or transfer.rate_for(links, packets_per_s)

@@ -164,6 +164,10 @@ def _observation_rows(result):
     yield "dark as packets saw it", (
         f"{seen}; {result['dark_violations']} violations; messages sent ahead by {format_time(lead['dark'])} (dark) and "
         f"{format_time(lead['lit'])} (lit)")
+    if result.get("captured_packets"):
+        yield "captured", ", ".join(
+            f"{name}.pcap {count['captured']:,} packets" + (f" ({count['dropped']:,} more were missed)" if count["dropped"] else "")
+            for name, count in result["captured_packets"].items())
     cpu = result["cpu"]
     shares = ", ".join(f"{name} {share:.2f}" for name, share in cpu["of_core"].items())
     yield "CPU", f"{cpu['busy']:.0%} of {cpu['cores']} cores busy, {cpu['steal']:.1%} stolen (cores used: {shares})"

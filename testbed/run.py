@@ -21,6 +21,7 @@ from testbed.lock import alone
 from testbed.measure import measure, planned
 from testbed.plan import check_playable, check_size, make_plan
 from testbed.settings import load
+from testbed.stages import Stages
 
 TOOLS = ("ip", "mnexec", "ifconfig", "ovs-vsctl", "ovs-vswitchd", "ovsdb-server", "ovsdb-tool")
 
@@ -55,6 +56,7 @@ def parser():
     add("--plots", action="store_true", help="write the charts of report.html as PNG and SVG too")
     add("--quiet", action="store_true", help="no progress on standard error")
     add("--cli", action="store_true", help="open Mininet's shell on the network before the play, and after it")
+    add("--pcap", metavar="HOST", nargs="+", help="capture the packets of these hosts (h1, h2, …) into the run folder")
     add("--no-wait", action="store_true", help="refuse instead of waiting where another run is going on")
     return result
 
@@ -70,7 +72,9 @@ def _command(arguments):
         report.print_choices(sys.stdout)
         return DELIVERED
     settings = load(options, options.pop("config", None))
+    stages = Stages(_sayer(settings))
     # What is wrong with the demand is told before anything is started or waited for.
+    stages.enter("plan")
     kept = calibration.load()
     plan = make_plan(settings, kept or calibration.GUESS)
     if settings.dry_run:
@@ -80,21 +84,27 @@ def _command(arguments):
         return DELIVERED
     check_size(plan)
     check_machine(settings)
-    with alone(settings.no_wait, _sayer(settings)):
-        return _measured_run(settings, plan, kept)
-
-
-def _measured_run(settings, plan, machine):
-    """Play a plan and measure it; plans anew where the machine was not calibrated yet. Returns the exit status."""
-    say = _sayer(settings)
-    if machine is None:
-        machine = calibration.load() or calibration.measure_machine(
-            lambda trial: isolated_run(trial, os.devnull, say), say)
-        plan = make_plan(settings, machine)
-    check_playable(plan, machine)
+    if kept:
+        check_playable(plan, kept)
     with _run_folder(settings, plan) as folder:
-        report.write_plan(folder, plan, planned(plan))
-        return _run(plan, folder, say)
+        stages.enter(None)
+        with alone(settings.no_wait, stages.say):
+            if not kept:
+                plan = _plan_anew(settings, stages)
+            report.write_plan(folder, plan, planned(plan))
+            return _run(plan, folder, stages)
+
+
+def _plan_anew(settings, stages):
+    """Calibrate the machine, and plan again by what it can carry."""
+    stages.enter("calibrate")
+    machine = calibration.load() or calibration.measure_machine(
+        lambda trial: isolated_run(trial, os.devnull, lambda text: None), stages.say)
+    stages.enter("plan")
+    plan = make_plan(settings, machine)
+    stages.enter(None)
+    check_playable(plan, machine)
+    return plan
 
 
 def _sayer(settings):
@@ -112,7 +122,7 @@ def check_machine(settings):
     """
     if os.geteuid() != 0:
         raise UserError("root is needed to make network namespaces: run it with sudo, or plan only with --dry-run")
-    missing = [tool for tool in TOOLS if not shutil.which(tool)]
+    missing = [tool for tool in (*TOOLS, *(["tcpdump"] if settings.pcap else [])) if not shutil.which(tool)]
     if missing:
         raise UserError(f"missing: {', '.join(missing)}; run sudo vagrant/provision.sh")
     try:
@@ -125,8 +135,9 @@ def check_machine(settings):
         raise UserError("--framework ryu: its environment is missing; run sudo vagrant/provision.sh --ryu")
 
 
-def _run(plan, folder, say):
+def _run(plan, folder, stages):
     """Conduct the run in namespaces of its own, write and print the result; returns the exit status."""
+    say = stages.say
     say(f"{plan.demand} on {plan.hosts} hosts and {plan.settings.switches} switches: "
         f"about {plan.schedule.makespan_s + 2:.0f} s")
     watch = live.watch if sys.stderr.isatty() and not plan.settings.quiet else None
@@ -135,7 +146,10 @@ def _run(plan, folder, say):
         report.write_result(folder, result, events)
         _print(plan, result, folder)
         sys.stdout.flush()
+        stages.enter("down")
+    stages.enter("report")
     report.write_page(read(folder), plan.settings.plots)
+    stages.enter(None)
     if result["undelivered_bytes"]:
         return UNDELIVERED
     return DELIVERED if result["trustworthy"] else UNTRUSTWORTHY
@@ -207,6 +221,9 @@ def _run_folder(settings, plan):
     except OSError as error:
         raise TestbedError(f"writing {error.filename or folder}: {error.strerror}") from None
     finally:
+        if not existed:
+            with contextlib.suppress(OSError):
+                os.rmdir(folder)  # interrupted before anything was written
         _give_to_user([*made, *glob.glob(os.path.join(glob.escape(folder), "*"))])
 
 

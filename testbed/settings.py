@@ -51,6 +51,7 @@ class Settings(pydantic.BaseModel):
     quiet: bool = False
     plots: bool = False
     cli: bool = False
+    pcap: tuple[str, ...] = ()
     no_wait: bool = False
 
     @pydantic.field_validator("scheduler")
@@ -73,7 +74,7 @@ class Settings(pydantic.BaseModel):
         -------
         str
         """
-        values = self.model_dump(exclude={"out", "dry_run", "json_only", "quiet", "plots", "cli", "no_wait"}, exclude_defaults=True)
+        values = self.model_dump(exclude={"out", "dry_run", "json_only", "quiet", "plots", "cli", "pcap", "no_wait"}, exclude_defaults=True)
         values = {"demand": self.demand, **values, "rate": rate_bps}
         if period_s is not None:
             values["period"] = period_s

@@ -46,6 +46,37 @@ def test_capture_agrees_with_the_result(start):
     assert makespan_s == pytest.approx(done.result["measured_makespan_s"], abs=0.005)
 
 
+def test_pcap_of_chosen_hosts_holds_what_they_sent_and_received(run):
+    done = run("--hosts", "4", "--switches", "2", "--pcap", "h2", "h4")
+    assert done.status in (0, 3), done.stderr
+    demand = np.loadtxt(done.folder / "demand.csv", delimiter=",", dtype=int)
+    files = sorted(path.name for path in done.folder.glob("*.pcap"))
+    assert files == ["h2-o1.pcap", "h2-o2.pcap", "h4-o1.pcap", "h4-o2.pcap"]
+    assert {f"{name}.pcap" for name in done.result["captured_packets"]} == set(files)
+    for host in (1, 3):
+        seen = {}
+        for switch in (1, 2):
+            packets = list(read_pcap(done.folder / f"h{host + 1}-o{switch}.pcap"))
+            assert len(packets) == done.result["captured_packets"][f"h{host + 1}-o{switch}"]["captured"]
+            for packet in packets:
+                magic, _, sequence, source, destination, offset, size = struct.unpack("!4sIIHHQI", packet[42:70])
+                if magic == b"SPXD":
+                    seen[sequence] = source, destination, size
+        for i, j in ((i, j) for i in range(4) for j in range(4) if host in (i, j)):
+            assert sum(size for source, destination, size in seen.values() if (source, destination) == (i, j)) == demand[i, j]
+
+
+def read_pcap(path):
+    """The packets of a capture file, as far as they were captured."""
+    data = path.read_bytes()
+    assert struct.unpack("<I", data[:4]) == (0xA1B2C3D4,)
+    place = 24
+    while place < len(data):
+        size = struct.unpack("<I", data[place + 8:place + 12])[0]
+        yield data[place + 16:place + 16 + size]
+        place += 16 + size
+
+
 def host_processes(pids):
     """{host index: pid} of Mininet's host shells."""
     found = {}

@@ -136,7 +136,7 @@ def test_a_terminal_is_shown_the_play_and_everything_else_plain_lines(run, tmp_p
     except OSError:  # the other end is closed
         pass
     assert process.wait(timeout=60) in (0, 3)
-    for text in ("slot 1 of", "s left", "delivered", "computed makespan", "network up"):
+    for text in ("slot 1 of", "s left", "delivered", "computed makespan", "plan: ", "network up: ", "controller ready: ", "play: ", "repair: ", "down: "):
         assert text in seen.decode(), text
     plain = run("--hosts", "4").stderr
     assert "slot 1 of" not in plain and "\x1b" not in plain and "network up: " in plain

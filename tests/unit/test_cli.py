@@ -263,6 +263,7 @@ def test_period_is_chosen_by_spectra_where_other_slots_are_shorter(tmp_path, sch
     (["--scheduler", "eclipse"], "unknown scheduler 'eclipse'; did you mean 'spectra-eclipse'?"),
     (["--demand", "gpt:tenso=3"], "did you mean 'tensor'?"),
     (["--demand", "gpt:tensor=3"], "does not make 4 hosts"),
+    (["--pcap", "h1", "h5"], "--pcap h5: no such host; the hosts are h1 to h4"),
     (["--demand", "mo"], "neither a workload nor a file; did you mean 'moe'?"),
 ])
 def test_scheduler_or_workload_that_is_none_is_refused(tmp_path, capsys, arguments, words):
