@@ -99,27 +99,27 @@ def charts_of(run):
 
 def _sections(run):
     """(id, title, note, SVG, table heading, table rows) of every chart that the run has something for."""
-    yield _section("demand", "Demand", "Payload bytes from each host (row) to each host (column).",
-                   run_charts.demand(run), ("from", "to", "bytes"),
-                   [(f"h{i + 1}", f"h{j + 1}", f"{run.demand_bytes[i, j]:,}") for i, j in np.argwhere(run.demand_bytes)])
     figure, facts = run_charts.gantt(run)
     yield _section("switches", "Switches", "What each switch plays: planned above, measured below. Point at a slot, or reach it "
                    "with Tab and the arrow keys, to see its permutation, instants and bytes.", (figure, facts),
                    ("slot",), [(fact,) for fact in facts.values()])
+    yield _section("demand", "Demand", "Payload bytes from each host (row) to each host (column).",
+                   run_charts.demand(run), ("from", "to", "bytes"),
+                   [(f"h{i + 1}", f"h{j + 1}", f"{run.demand_bytes[i, j]:,}") for i, j in np.argwhere(run.demand_bytes)], half=True)
     if run.of("progress"):
         yield _section("delivered", "Delivered bytes", "Bytes that had arrived, beside what would have if all had gone ideally.",
                        run_charts.delivered(run), ("time", "delivered", "ideal"),
                        [(f"{event['t_s']:.3f} s", format_bytes(event["delivered_bytes"]), format_bytes(event["ideal_bytes"]))
-                        for event in run.of("progress")])
+                        for event in run.of("progress")], half=True)
         yield _section("completion", "Completion of pairs", "When the last byte of each pair of hosts arrived: the share of pairs "
                        "that were complete by then.", run_charts.completion(run), ("from", "to", "bytes", "complete at"),
                        [(f"h{event['input'] + 1}", f"h{event['output'] + 1}", f"{event['bytes']:,}", f"{event['t_s']:.4f} s")
-                        for event in run.of("pair")])
+                        for event in run.of("pair")], half=True)
     if run.measured and run.result["difference_s"]:
         yield _section("budget", "Error budget", "Measured less computed makespan, in parts that were each measured.",
                        run_charts.budget(run), ("part", "ms"),
                        [(label, f"{run.result['difference_s'][key] * 1e3:+.3f}") for key, label in DIFFERENCE]
-                       + [("in all", f"{run.result['difference_s']['total'] * 1e3:+.3f}")])
+                       + [("in all", f"{run.result['difference_s']['total'] * 1e3:+.3f}")], half=True)
     if run.of("circuit"):
         shares = run_charts.utilisation_of(run)
         yield _section("links", "Links", "Share of the makespan in which each link, into a switch and out of it, carried payload.",
@@ -128,10 +128,10 @@ def _sections(run):
                         for k, row in enumerate(shares)])
 
 
-def _section(name, title, note, chart, heading, rows):
+def _section(name, title, note, chart, heading, rows, half=False):
     figure, facts = chart
-    return {"id": name, "title": title, "note": note, "figure": figure, "pointed": bool(facts), "svg": jinja2.filters.Markup(inline(figure, name, title, facts)),
-            "heading": heading, "rows": rows}
+    return {"id": name, "title": title, "note": note, "figure": figure, "pointed": bool(facts), "half": half,
+            "svg": jinja2.filters.Markup(inline(figure, name, title, facts)), "heading": heading, "rows": rows}
 
 
 def inline(figure, name, title, facts):

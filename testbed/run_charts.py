@@ -11,6 +11,7 @@ from testbed.charts import STYLE, heatmaps
 from testbed.report import DIFFERENCE
 from testbed.units import format_bytes, format_time
 
+WIDTH_IN = 6.0  # legible on a page as wide as this, and on a telephone
 _PLANNED, _MEASURED, _DARK = "#9ecae1", "#2171b5", "#808080"
 
 
@@ -24,7 +25,7 @@ def gantt(run):
     switches = len(run.schedule.switches)
     facts = {}
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(9, 1.2 + 0.75 * switches), layout="constrained")
+        figure = Figure(figsize=(WIDTH_IN, 1.2 + 0.75 * switches), layout="constrained")
         axis = figure.subplots()
         circuits = {}
         for event in run.of("circuit"):
@@ -48,7 +49,7 @@ def gantt(run):
             patch(facecolor=_PLANNED, label="planned"), patch(facecolor=_MEASURED, label="measured"),
             patch(facecolor="none", edgecolor=_DARK, hatch="////", label="dark (reconfiguring)"),
             matplotlib.lines.Line2D([], [], color="black", linewidth=1, linestyle=":", label="computed makespan")],
-            loc="outside lower center", ncols=4)
+            loc="outside lower center", ncols=2)
     return figure, facts
 
 
@@ -85,7 +86,7 @@ def _measured_fact(h, k, seen, circuits):
 def makespans(runs):
     """Makespan of several runs beside each other."""
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(9, 1.2 + 0.45 * len(runs)), layout="constrained")
+        figure = Figure(figsize=(WIDTH_IN, 1.2 + 0.45 * len(runs)), layout="constrained")
         axis = figure.subplots()
         for number, run in enumerate(runs):
             result = run.result
@@ -107,12 +108,12 @@ def delivered(run):
     """Bytes that had arrived, over time, beside what would have if all had gone ideally."""
     events = run.of("progress")
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(9, 3.2), layout="constrained")
+        figure = Figure(figsize=(WIDTH_IN, 3.2), layout="constrained")
         axis = figure.subplots()
         t_s = [event["t_s"] for event in events]
-        for key, label, colour, style in (("ideal_bytes", "ideal", "#E69F00", "--"), ("delivered_bytes", "measured", _MEASURED,
-                                                                                   "-")):
-            axis.plot(t_s, [event[key] / 1e6 for event in events], style, color=colour, label=label, linewidth=1.6)
+        for key, label, colour, style in (("delivered_bytes", "measured", _MEASURED, "-"),
+                                         ("ideal_bytes", "ideal", "#E69F00", (0, (2, 4)))):
+            axis.plot(t_s, [event[key] / 1e6 for event in events], linestyle=style, color=colour, label=label, linewidth=1.6)
         axis.axvline(run.result["computed_makespan_s"], color="black", linewidth=1, linestyle=":", label="computed makespan")
         axis.set(xlabel="seconds from the epoch", ylabel="delivered (MB)", xlim=(0, None), ylim=(0, None))
         figure.legend(loc="outside lower center", ncols=3)
@@ -123,7 +124,7 @@ def completion(run):
     """Empirical distribution of when the last byte of each pair arrived."""
     times_s = sorted(event["t_s"] for event in run.of("pair"))
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(9, 3.2), layout="constrained")
+        figure = Figure(figsize=(WIDTH_IN, 3.2), layout="constrained")
         axis = figure.subplots()
         pairs = np.count_nonzero(run.demand_bytes)
         axis.step([0, *times_s], np.arange(len(times_s) + 1) / pairs, where="post", color=_MEASURED, linewidth=1.6)
@@ -135,7 +136,7 @@ def budget(run):
     """Measured less computed makespan, in its parts."""
     parts = [(label, run.result["difference_s"][key] * 1e3) for key, label in DIFFERENCE]
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(9, 2.6), layout="constrained")
+        figure = Figure(figsize=(WIDTH_IN, 2.6), layout="constrained")
         axis = figure.subplots()
         values = [value for _, value in parts]
         bars = axis.barh([label for label, _ in parts], values, color=[_MEASURED if value >= 0 else "#D55E00" for value in values])
@@ -168,7 +169,7 @@ def utilisation(run):
     """Heatmap of the links' utilisation."""
     shares = utilisation_of(run)
     with matplotlib.rc_context({**STYLE, "axes.grid": False}):
-        figure = Figure(figsize=(9, 1.4 + 0.24 * len(shares)), layout="constrained")
+        figure = Figure(figsize=(WIDTH_IN, 1.4 + 0.24 * len(shares)), layout="constrained")
         axis = figure.subplots()
         image = axis.imshow(shares, cmap="viridis_r", vmin=0, vmax=1, aspect="auto", interpolation="nearest",
                             extent=(0.5, shares.shape[1] + 0.5, len(shares) - 0.5, -0.5))

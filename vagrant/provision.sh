@@ -3,6 +3,7 @@
 #
 #   sudo vagrant/provision.sh          packages of the distribution, and the environment .venv
 #   sudo vagrant/provision.sh --ryu    also .venv-ryu, to run the controller on Ryu 4.34
+#   sudo vagrant/provision.sh --tests  also Chromium, in which tests open the report
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -13,10 +14,12 @@ say() { printf 'provision: %s\n' "$*"; }
 fail() { printf 'provision: %s\n' "$*" >&2; exit 1; }
 
 with_ryu=0
+with_tests=0
 for argument in "$@"; do
     case $argument in
         --ryu) with_ryu=1 ;;
-        *) fail "unknown option $argument; known: --ryu" ;;
+        --tests) with_tests=1 ;;
+        *) fail "unknown option $argument; known: --ryu, --tests" ;;
     esac
 done
 [ "$(id -u)" -eq 0 ] || fail "root is needed to install packages: run it with sudo"
@@ -91,6 +94,10 @@ quiet_pip() {
     rm -f "$log"
 }
 
+if [ "$with_tests" -eq 1 ]; then
+    # Ubuntu has it as a snap only, which cannot be driven from here: there the tests that need it are skipped.
+    if grep -q '^ID=debian' /etc/os-release; then packages+=(chromium); else say "no Chromium on this distribution"; fi
+fi
 install_packages
 version=$(/usr/bin/python3 --version)
 stamp="$root $version $(cat "$root/setup.cfg" "$root/pyproject.toml" "${BASH_SOURCE[0]}" | sha256sum)"

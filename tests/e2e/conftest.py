@@ -84,10 +84,20 @@ def calibrated():
 @pytest.fixture
 def start(tmp_path):
     """start(*arguments, environment={}) starts testbed/run.py."""
+    yield from _starting(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def start_runs(tmp_path_factory):
+    """The same, for runs that several tests look at."""
+    yield from _starting(tmp_path_factory.mktemp("runs"))
+
+
+def _starting(folder):
     runs = []
 
     def start_run(*arguments, environment=None):
-        runs.append(Running(tmp_path / f"run{len(runs)}", arguments, environment or {}))
+        runs.append(Running(folder / f"run{len(runs)}", arguments, environment or {}))
         return runs[-1]
 
     yield start_run
