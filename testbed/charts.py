@@ -25,6 +25,11 @@ STYLE = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "
           "legend.frameon": False, "svg.hashsalt": "spectra-testbed", "svg.fonttype": "none"}
 
 
+def look(scheduler):
+    """(colour, line style, marker) of a scheduler in every chart."""
+    return _LOOKS[scheduler]
+
+
 def save(figure, path):
     """Write a figure as PATH.png and PATH.svg; the same figure gives the same bytes."""
     for ending, options in ((".png", {"dpi": 150, "metadata": {"Software": None}}),
@@ -75,7 +80,7 @@ def lines(panels, schedulers, x_label, y_label, log_x=True, log_y=False, with_bo
 
 
 def _line(axis, rows, scheduler):
-    colour, style, marker = _LOOKS[scheduler]
+    colour, style, marker = look(scheduler)
     x, values = _by_x(rows, "makespan_periods")
     axis.plot(x, [np.mean(each) for each in values], color=colour, linestyle=style, marker=marker, markersize=4,
               linewidth=1.3, label=_LABELS.get(scheduler, scheduler))

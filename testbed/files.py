@@ -19,4 +19,6 @@ def whole(path):
         yield path + ".part"
         os.replace(path + ".part", path)
     except OSError as error:
+        with contextlib.suppress(OSError):
+            os.remove(path + ".part")
         raise TestbedError(f"writing {path}: {error.strerror or error}") from None

@@ -37,6 +37,11 @@ class Run:
         """Whether it was played to its end."""
         return self.result["delivered_bytes"] is not None
 
+    @property
+    def makespan_s(self):
+        """Measured, or else computed."""
+        return self.result["measured_makespan_s"] or self.result["computed_makespan_s"]
+
     def of(self, kind):
         """Its events of one kind, in the order of time."""
         return [event for event in self.events if event["event"] == kind]

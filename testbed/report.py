@@ -14,6 +14,7 @@ from rich.text import Text
 
 from controller.scheduling.registry import SCHEDULERS
 from testbed.errors import DELIVERED, Parser, UserError, exit_status
+from testbed.files import whole
 from testbed.units import format_bytes, format_rate, format_time
 from testbed.workloads import WORKLOADS
 from topologies.parallel_ocs import topos
@@ -56,9 +57,8 @@ def to_json(result):
 
 
 def _write(path, text):
-    with open(path + ".part", "w", encoding="utf-8") as stream:
+    with whole(path) as part, open(part, "w", encoding="utf-8") as stream:
         stream.write(text)
-    os.replace(path + ".part", path)
 
 
 def print_result(result, schedule, folder, stream):
@@ -205,14 +205,11 @@ def compared(runs):
     heading : tuple of str
     rows : list of tuple of str
     """
-    def makespan_s(run):
-        return run.result["measured_makespan_s"] or run.result["computed_makespan_s"]
-
-    best_s = min(makespan_s(run) for run in runs)
+    best_s = min(run.makespan_s for run in runs)
     rows = []
-    for run in sorted(runs, key=makespan_s):
+    for run in sorted(runs, key=lambda run: run.makespan_s):
         result = run.result
-        over = makespan_s(run) / best_s - 1
+        over = run.makespan_s / best_s - 1
         standing = "best" if over == 0 else "equal to the best, within noise" if over < NOISE else f"+{over:.1%}"
         played = {True: "trustworthy", False: "not trustworthy", None: "not played"}[result["trustworthy"]]
         rows.append((result["scheduler"], str(result["switches"]), format_time(result["delta_s"]),
@@ -263,8 +260,11 @@ def _command(arguments):
     runs = [read(path) for path in options.runs]
     if len(runs) > 1:
         return _compare(runs, options.out)
-    print_result(runs[0].result, runs[0].schedule, None, sys.stdout)
-    print(write_page(runs[0], options.plots))
+    try:
+        print_result(runs[0].result, runs[0].schedule, None, sys.stdout)
+        print(write_page(runs[0], options.plots))
+    except (KeyError, TypeError) as error:
+        raise UserError(f"{runs[0].path}: its result.json does not have what this version tells ({error})") from None
     return DELIVERED
 
 
@@ -277,10 +277,7 @@ def _compare(runs, path):
     for row in rows:
         table.add_row(*row[:-1])
     Console(highlight=False, width=None if sys.stdout.isatty() else 110).print(table)
-    try:
-        _write(path, text)
-    except OSError as error:
-        raise UserError(f"--out {path}: {error.strerror}") from None
+    _write(path, text)
     print(path)
     return DELIVERED
 

@@ -143,9 +143,10 @@ def _run(plan, folder, stages):
     watch = live.watch if sys.stderr.isatty() and not plan.settings.quiet else None
     with _conducted(plan, os.path.join(folder, "log.txt"), say, repairs=True, watch=watch) as seen:
         result, events = measure(plan, seen)
-        report.write_result(folder, result, events)
+        # First told, so that a full disk does not lose it.
         _print(plan, result, folder)
         sys.stdout.flush()
+        report.write_result(folder, result, events)
         stages.enter("down")
     stages.enter("report")
     report.write_page(read(folder), plan.settings.plots)

@@ -7,7 +7,7 @@ import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
-from testbed.charts import STYLE, heatmaps
+from testbed.charts import STYLE, heatmaps, look
 from testbed.report import DIFFERENCE
 from testbed.units import format_bytes, format_time
 
@@ -20,8 +20,8 @@ def demand(run):
     return heatmaps([(f"{run.result['demand']}", run.demand_bytes)], "bytes"), {}
 
 
-def gantt(run):
-    """What each switch plays: planned above, measured below, dark times hatched."""
+def gantt(run, end_s=None):
+    """What each switch plays: planned above, measured below, dark times hatched; up to `end_s`, to be beside other runs."""
     switches = len(run.schedule.switches)
     facts = {}
     with matplotlib.rc_context(STYLE):
@@ -40,7 +40,7 @@ def gantt(run):
                     facts[f"measured-{h}-{k}"] = _measured_fact(h, k, seen[k], circuits.get((h, k), []))
         axis.set_yticks([-h for h in range(switches)], [f"o{h + 1}" for h in range(switches)])
         axis.set_ylim(-switches + 0.45, 0.55)
-        axis.set_xlim(left=0)
+        axis.set_xlim(0, end_s)
         axis.grid(axis="y", visible=False)
         axis.set_xlabel("seconds from the epoch")
         axis.axvline(run.result["computed_makespan_s"], color="black", linewidth=1, linestyle=":")
@@ -90,10 +90,9 @@ def makespans(runs):
         axis = figure.subplots()
         for number, run in enumerate(runs):
             result = run.result
-            measured_s = result["measured_makespan_s"]
-            bars = axis.barh(number, measured_s or result["computed_makespan_s"], 0.6, edgecolor=_MEASURED,
-                             color=_MEASURED if measured_s else "none")
-            axis.bar_label(bars, [format_time(measured_s or result["computed_makespan_s"])], padding=3)
+            bars = axis.barh(number, run.makespan_s, 0.6, edgecolor=_MEASURED,
+                             color=_MEASURED if result["measured_makespan_s"] else "none")
+            axis.bar_label(bars, [format_time(run.makespan_s)], padding=3)
             axis.plot([result["lower_bound_s"]] * 2, [number - 0.38, number + 0.38], color="black", linewidth=1.5)
         axis.set_yticks(range(len(runs)), [f"{run.result['scheduler']}, s = {run.result['switches']}, "
                                            f"δ {format_time(run.result['delta_s'])}" for run in runs])
@@ -101,6 +100,30 @@ def makespans(runs):
         axis.margins(x=0.12)
         axis.grid(axis="y", visible=False)
         axis.set_xlabel("makespan (s); black: lower bound; hollow: computed, not played")
+    return figure, {}
+
+
+def over_delta(runs):
+    """Makespan of several runs over δ, a line for each scheduler and number of switches, with the lower bound."""
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(WIDTH_IN, 3.2), layout="constrained")
+        axis = figure.subplots()
+        kinds = sorted({(run.result["scheduler"], run.result["switches"]) for run in runs})
+        for number, (scheduler, switches) in enumerate(kinds):
+            mine = sorted((run for run in runs if (run.result["scheduler"], run.result["switches"]) == (scheduler, switches)),
+                          key=lambda run: run.result["delta_s"])
+            colour, style, marker = look(scheduler)
+            deltas_ms = [run.result["delta_s"] * 1e3 for run in mine]
+            axis.plot(deltas_ms, [run.makespan_s for run in mine], color=colour, linestyle=style, linewidth=1.3,
+                      label=f"{scheduler}, s = {switches}")
+            for run, delta_ms in zip(mine, deltas_ms):
+                axis.plot(delta_ms, run.makespan_s, marker, color=colour, markersize=5,
+                          markerfacecolor=colour if run.result["measured_makespan_s"] else "none")
+            if all(switches != before for _, before in kinds[:number]):
+                axis.plot(deltas_ms, [run.result["lower_bound_s"] for run in mine], color="black", linewidth=1,
+                          linestyle=(0, (1, 1)), label=f"lower bound, s = {switches}")
+        axis.set(xlabel="δ (ms)", ylabel="makespan (s)", ylim=(0, 1.08 * max(run.makespan_s for run in runs)))
+        figure.legend(loc="outside lower center", ncols=2)
     return figure, {}
 
 
@@ -162,7 +185,7 @@ def utilisation_of(run):
     for event in run.of("circuit"):
         carried[2 * event["switch"], event["input"]] += event["bytes"]
         carried[2 * event["switch"] + 1, event["output"]] += event["bytes"]
-    return carried * 8 / run.result["rate_bps"] / (run.result["measured_makespan_s"] or run.result["computed_makespan_s"])
+    return carried * 8 / run.result["rate_bps"] / run.makespan_s
 
 
 def utilisation(run):

@@ -152,3 +152,15 @@ def test_shell_is_opened_on_the_network_before_and_after_the_play(tmp_path):
     before, played, after = done.stderr.partition("play: ")
     assert "h3-o1" in before and "h1-o1" not in before
     assert "h1 h2 h3 h4" in after
+
+
+def test_a_full_disk_is_told_and_the_figures_are_not_lost(tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    script = 'mount -t tmpfs -o size=24k tmpfs "$1" && shift && exec "$@"'
+    done = subprocess.run(["unshare", "--mount", "sh", "-c", script, "sh", str(disk), sys.executable, str(RUN), "--hosts", "4",
+                           "--period", "2s", "--out", str(disk / "run")], capture_output=True, text=True, timeout=90)
+    assert done.returncode == 1
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("run.py: writing ") and "No space left on device" in last
+    assert "measured makespan" in done.stdout and "measured / computed" in done.stdout

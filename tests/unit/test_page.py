@@ -217,7 +217,7 @@ def test_runs_of_one_demand_are_compared_the_best_first(planned, capsys):
     results = {name: read(name).result for name in folders}
     assert {row[-1]: row[4] for row in found[1:]} == {name: format_time(result["computed_makespan_s"])
                                                      for name, result in results.items()}
-    assert len(svgs(text)) == 1 + 4
+    assert len(svgs(text)) == 2 + 4  # makespans, over δ, and a Gantt chart each
     ids = re.findall(r'\bid="([^"]+)"', text)
     assert len(ids) == len(set(ids))
 
