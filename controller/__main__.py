@@ -5,7 +5,8 @@ Alone, it plays one schedule on switches that connect to it, and prints what it 
     python -m controller --switches 2 --schedule schedule.json
 
 With `--commands` it reads JSON lines from standard input instead: `{"do": "arm", "schedule": {…}}`,
-`{"do": "play", "epoch_s": …}` (on CLOCK_MONOTONIC), `{"do": "rehearse"}`, until the input ends.
+`{"do": "play", "epoch_s": …}` (on CLOCK_MONOTONIC), `{"do": "abort"}` while it plays, `{"do": "rehearse"}`, until the input
+ends. What it plays stands in the file of `--state`; started anew with `--resume`, it goes on from there.
 """
 
 import argparse
@@ -14,6 +15,7 @@ import ctypes
 import gc
 import json
 import os
+import queue
 import sys
 import threading
 import time
@@ -37,6 +39,8 @@ def main(arguments=None):
     parser.add_argument("--netns-of", type=int, nargs="+", metavar="PID", default=[],
                         help="listen in the network namespace of each of these processes instead of the own one")
     parser.add_argument("--timeout", type=float, default=15.0, metavar="S", help="wait this long for the switches")
+    parser.add_argument("--state", metavar="FILE", help="keep here what is played")
+    parser.add_argument("--resume", action="store_true", help="go on with what the file of --state holds")
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--schedule", metavar="FILE", help="play this schedule.json once")
     source.add_argument("--commands", action="store_true", help="take JSON lines from standard input")
@@ -74,8 +78,14 @@ def main(arguments=None):
 
     outcome = []
     protocol = framework.ProtocolDesc(version=framework.ofproto_v1_3.OFP_VERSION)
-    session = Session(app, protocol, options.switches, MonotonicClock)
-    thread = threading.Thread(target=_guarded, args=(outcome, _run, session, options.timeout, schedule), daemon=True)
+    state = None
+    if options.resume:
+        with open(options.state, encoding="utf-8") as stream:
+            state = json.load(stream)
+    clock = MonotonicClock()
+    session = Session(app, protocol, options.switches, clock, _say, state and state["alive"])
+    body = (_play_file, session, options.timeout, schedule) if schedule else (_obey, session, clock, options, state)
+    thread = threading.Thread(target=_guarded, args=(outcome, *body), daemon=True)
     thread.start()
     while thread.is_alive():
         framework.hub.sleep(0.05)  # lets Ryu's green threads run; with os-ken there is nothing to do here
@@ -83,33 +93,77 @@ def main(arguments=None):
     os._exit(outcome[0] if outcome else 1)  # the framework's threads never end by themselves
 
 
-def _run(session, timeout_s, schedule):
-    """What the session's thread does: connect, then one schedule or commands."""
+def _play_file(session, timeout_s, schedule):
+    """What the session's thread does: connect, then play one schedule."""
     session.await_switches(timeout_s)
-    _say({"event": "ready"})
-    gc.freeze()
-    gc.disable()
-    if schedule is not None:
-        actions = session.arm(schedule)
-        epoch_s = time.monotonic() + _EPOCH_AHEAD_S
-        _say({"event": "played", "epoch_s": epoch_s, "actions": session.play(actions, epoch_s),
-              "errors": session.errors()})
-        return
-    actions = []
-    for line in sys.stdin:
-        command = json.loads(line)
+    _get_ready()
+    actions = session.arm(schedule)
+    epoch_s = time.monotonic() + _EPOCH_AHEAD_S
+    _say({"event": "played", "epoch_s": epoch_s, "actions": session.play(actions, epoch_s), "errors": session.errors()})
+
+
+def _obey(session, clock, options, state):
+    """What the session's thread does: connect, then do what it is told."""
+    commands = queue.Queue()
+    threading.Thread(target=_read_commands, args=(commands, clock), daemon=True).start()
+    session.await_switches(options.timeout, reset=state is None)
+    if state is not None:
+        session.watch()
+        actions = session.resume(Schedule.from_json(json.dumps(state["schedule"])), state["epoch_s"], **_timing(state))
+        _get_ready()
+        _play(session, actions, state["epoch_s"])
+    else:
+        _get_ready()
+        session.watch()
+    actions, armed = [], {}
+    while (command := commands.get()) is not None:
         if command["do"] == "arm":
-            schedule = Schedule.from_json(json.dumps(command["schedule"]))
-            timing = {name: command.get(name, 0.0) for name in ("lead_dark_s", "lead_lit_s")}
-            late_s = {int(h): seconds for h, seconds in command.get("late_s", {}).items()}
-            actions = session.arm(schedule, **timing, late_s=late_s)
+            clock.interrupted.clear()
+            armed = command
+            actions = session.arm(Schedule.from_json(json.dumps(command["schedule"])), **_timing(command))
             _say({"event": "armed"})
         elif command["do"] == "rehearse":
             session.rehearse()
             _say({"event": "rehearsed"})
         elif command["do"] == "play":
-            played = session.play(actions, command["epoch_s"])
-            _say({"event": "played", "actions": played, "errors": session.errors()})
+            if options.state:
+                _keep(options.state, {**armed, "epoch_s": command["epoch_s"], "alive": session.alive})
+            _play(session, actions, command["epoch_s"])
+
+
+def _get_ready():
+    _say({"event": "ready"})
+    gc.freeze()
+    gc.disable()
+
+
+def _play(session, actions, epoch_s):
+    played = session.play(actions, epoch_s)
+    _say({"event": "played", "actions": played, "errors": session.errors()})
+
+
+def _timing(command):
+    """What `player.plan_actions` takes, out of a command."""
+    return {"lead_dark_s": command.get("lead_dark_s", 0.0), "lead_lit_s": command.get("lead_lit_s", 0.0),
+            "late_s": {int(h): tuple(late_s) for h, late_s in command.get("late_s", {}).items()}}
+
+
+def _read_commands(commands, clock):
+    """Take commands from standard input; an abort is heard at once, and so is the end."""
+    for line in sys.stdin:
+        command = json.loads(line)
+        if command["do"] == "abort":
+            clock.interrupted.set()
+        else:
+            commands.put(command)
+    commands.put(None)
+
+
+def _keep(path, state):
+    """Write the state whole: one that is killed meanwhile leaves the one before."""
+    with open(path + ".part", "w", encoding="utf-8") as stream:
+        json.dump(state, stream)
+    os.replace(path + ".part", path)
 
 
 def _guarded(outcome, function, *arguments):
@@ -153,9 +207,13 @@ def _accept(listener):
         framework.hub.spawn(framework.datapath_connection_factory, connection, address)
 
 
+_said = threading.Lock()
+
+
 def _say(value):
-    sys.stdout.write(json.dumps(value) + "\n")
-    sys.stdout.flush()
+    with _said:
+        sys.stdout.write(json.dumps(value) + "\n")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -17,7 +17,8 @@ class Handshake(OFPHandler):
 class CircuitApp(App):
     """Connections and replies of the switches.
 
-    `datapaths` maps datapath ids to connections; `replies` receives (datapath id, message).
+    `datapaths` maps datapath ids to connections; `replies` receives (datapath id, message). `notice(datapath id, kind,
+    message)` is called, in whatever thread hears it, for a connection that is `gone`, a port's `port` status, an `echo`.
     """
 
     OFP_VERSIONS = [ofproto_v1_3.OFP_VERSION]
@@ -26,6 +27,7 @@ class CircuitApp(App):
         super().__init__(*args, **kwargs)
         self.datapaths = {}
         self.replies = queue.Queue()
+        self.notice = lambda dpid, kind, message: None
 
     @set_ev_cls(ofp_event.EventOFPStateChange, [MAIN_DISPATCHER, DEAD_DISPATCHER])
     def on_state(self, event):
@@ -35,6 +37,17 @@ class CircuitApp(App):
             self.datapaths[datapath.id] = datapath
         elif self.datapaths.get(datapath.id) is datapath:
             del self.datapaths[datapath.id]
+            self.notice(datapath.id, "gone", None)
+
+    @set_ev_cls(ofp_event.EventOFPPortStatus, MAIN_DISPATCHER)
+    def on_port(self, event):
+        """A link has gone down, or come up."""
+        self.notice(event.msg.datapath.id, "port", event.msg)
+
+    @set_ev_cls(ofp_event.EventOFPEchoReply, [CONFIG_DISPATCHER, MAIN_DISPATCHER])
+    def on_echo(self, event):
+        """A switch is there."""
+        self.notice(event.msg.datapath.id, "echo", event.msg)
 
     @set_ev_cls([ofp_event.EventOFPFlowStatsReply, ofp_event.EventOFPBarrierReply, ofp_event.EventOFPErrorMsg],
                 [CONFIG_DISPATCHER, MAIN_DISPATCHER])

@@ -3,13 +3,18 @@
 import contextlib
 import ctypes
 import os
+import threading
 import time
 
 _PR_SET_TIMERSLACK = 29
+_EXACT_S = 0.002  # the end of a sleep is an ordinary one, which is more exact than waiting for an event
 
 
 class MonotonicClock:
     """Real time: absolute seconds on CLOCK_MONOTONIC, the same in every process of the machine."""
+
+    def __init__(self):
+        self.interrupted = threading.Event()
 
     @staticmethod
     def now():
@@ -17,10 +22,18 @@ class MonotonicClock:
         return time.monotonic()
 
     @staticmethod
-    def sleep_until(deadline_s):
-        """Sleep to an absolute time; returns at once where it is past."""
+    def sleep(seconds):
+        """Sleep for a time."""
+        time.sleep(seconds)
+
+    def sleep_until(self, deadline_s):
+        """Sleep to an absolute time; returns at once where it is past. False where the sleep was interrupted."""
         while (rest_s := deadline_s - time.monotonic()) > 0:
-            time.sleep(rest_s)
+            if rest_s < 2 * _EXACT_S:
+                time.sleep(rest_s)
+            elif self.interrupted.wait(rest_s - _EXACT_S):
+                break
+        return not self.interrupted.is_set()
 
 
 def be_punctual(priority=1):

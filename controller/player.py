@@ -44,8 +44,8 @@ def plan_actions(schedule, protocol, lead_dark_s=0.0, lead_lit_s=0.0, late_s=Non
         OpenFlow 1.3.
     lead_dark_s, lead_lit_s : float
         How far ahead of its planned instant each message is sent, to make up for the switch's latency.
-    late_s : dict of int to float, optional
-        By how much the circuits of a switch are lit late on purpose, for tests of what notices it.
+    late_s : dict of int to (float, float), optional
+        By how much the circuits of a switch are lit late on purpose, and from when on: a fault to be injected.
 
     Returns
     -------
@@ -61,6 +61,7 @@ def plan_actions(schedule, protocol, lead_dark_s=0.0, lead_lit_s=0.0, late_s=Non
     prologue, actions, late_s = [], [], late_s or {}
     for h, slots in enumerate(schedule.switches):
         windows = schedule.windows(h)
+        by_s, from_s = late_s.get(h, (0.0, 0.0))
         for k, (slot, window) in enumerate(zip(slots, windows)):
             table = table_of(k)
             loading = circuits.to_bytes(circuits.load(protocol, table, slot.permutation), _XID_BASE)
@@ -72,11 +73,43 @@ def plan_actions(schedule, protocol, lead_dark_s=0.0, lead_lit_s=0.0, late_s=Non
                 at_s = (before.lit_s + before.end_s) / 2 if long_slot else (window.dark_s + window.lit_s) / 2
                 actions.append(Action(at_s, at_s, h, LOAD, k, loading))
             actions.append(Action(window.dark_s, window.dark_s - lead_dark_s, h, DARK, k, dark))
-            actions.append(Action(window.lit_s, window.lit_s - lead_lit_s + late_s.get(h, 0.0), h, LIT, k, lit[table]))
+            actions.append(Action(window.lit_s, window.lit_s - lead_lit_s + (by_s if window.lit_s >= from_s else 0.0), h, LIT, k, lit[table]))
         if slots:
             end_s = windows[-1].end_s
             actions.append(Action(end_s, end_s - lead_dark_s, h, DARK, len(slots), dark))
     return prologue, _in_order(actions)
+
+
+def resume_actions(schedule, protocol, now_s):
+    """All that brings switches, whatever they hold, to where a schedule is at an instant.
+
+    Parameters
+    ----------
+    schedule : Schedule
+    protocol : ProtocolDesc
+    now_s : float
+        From the epoch.
+
+    Returns
+    -------
+    list of Action
+        To be written at once; the actions of `plan_actions` after `now_s` follow. Both tables are loaded, that of the slot
+        that goes on and that of the next one, and the circuits are lit where they should be.
+    """
+    actions = []
+    for h, slots in enumerate(schedule.switches):
+        messages, lit, on = circuits.reset(protocol), None, len(slots)
+        for k, window in enumerate(schedule.windows(h)):
+            if now_s < window.end_s:
+                on = k
+                for number in (k, k + 1):
+                    if number < len(slots):
+                        messages += circuits.load(protocol, table_of(number), slots[number].permutation)
+                lit = table_of(k) if window.lit_s <= now_s else None
+                break
+        messages.append(circuits.select(protocol, lit))
+        actions.append(Action(now_s, now_s, h, LIT if lit else DARK, on, circuits.to_bytes(messages, _XID_BASE)))
+    return actions
 
 
 def _in_order(actions):
@@ -104,18 +137,19 @@ def play(actions, epoch_s, clock, write):
     epoch_s : float
         The epoch on the clock.
     clock : object
-        `now()` and `sleep_until(t)`.
+        `now()` and `sleep_until(t)`, which is false where the play is to end early.
     write : callable
         `write(switch, data)` puts bytes on the switch's connection at once.
 
     Returns
     -------
     list of float
-        When each was written, in seconds from the epoch.
+        When each was written, in seconds from the epoch; of fewer actions where the play ended early.
     """
     written_s = []
     for action in actions:
-        clock.sleep_until(epoch_s + action.send_s)
+        if not clock.sleep_until(epoch_s + action.send_s):
+            break
         write(action.switch, action.data)
         written_s.append(clock.now() - epoch_s)
     return written_s

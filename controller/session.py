@@ -3,12 +3,15 @@
 import os
 import queue
 import select
+import threading
 import time
 
 from controller import circuits, player
 from controller.framework import ofproto_v1_3
 
 _STATS_TIMEOUT_S = 5.0
+_ECHO_EVERY_S, _SILENT_S = 0.1, 0.5  # a switch that has not answered for so long has failed
+_BLOCKED_S = 1.0
 _REHEARSALS, _SETTLE_S = 4, 0.02
 
 
@@ -24,17 +27,34 @@ class Session:
     app : CircuitApp
     protocol : ProtocolDesc
     switches : int
-    clock : object
-        `now()` and `sleep_until(t)`.
+    clock : MonotonicClock
+    say : callable
+        `say(event)` tells of a switch or a port that fails once all have connected: see `_fails` and `_on_notice`.
+    alive : iterable of int, optional
+        The switches that are to be used; by default all.
     """
 
-    def __init__(self, app, protocol, switches, clock):
-        self._app, self._protocol, self._count, self._clock = app, protocol, switches, clock
-        self._files = {}
+    def __init__(self, app, protocol, switches, clock, say, alive=None):
+        self._app, self._protocol, self._count, self._clock, self._say = app, protocol, switches, clock, say
+        self._files, self._locks = {}, [threading.Lock() for _ in range(switches)]
+        self._alive = set(range(switches) if alive is None else alive)
+        self._watching = False
+        self._answered_s = [0.0] * switches
         self._next_xid = 1
 
-    def await_switches(self, timeout_s):
+    @property
+    def alive(self):
+        """Indices of the switches that have not failed."""
+        return sorted(self._alive)
+
+    def await_switches(self, timeout_s, reset=True):
         """Wait until every switch has connected, make all dark, and check that they are.
+
+        Parameters
+        ----------
+        timeout_s : float
+        reset : bool
+            False leaves what they hold and forward as it is.
 
         Raises
         ------
@@ -42,7 +62,7 @@ class Session:
             It names the switches that did not connect in time.
         """
         deadline_s = time.monotonic() + timeout_s
-        wanted = set(range(1, self._count + 1))
+        wanted = {h + 1 for h in self._alive}
         while missing := wanted - set(self._app.datapaths):
             if time.monotonic() > deadline_s:
                 names = ", ".join(f"o{dpid} (datapath id {dpid})" for dpid in sorted(missing))
@@ -51,9 +71,49 @@ class Session:
             time.sleep(0.005)
         # Our own descriptors: a connection that the framework closes must not leave its number to another file.
         self._files = {dpid - 1: os.dup(self._app.datapaths[dpid].socket.fileno()) for dpid in wanted}
-        for h in range(self._count):
-            self.write(h, circuits.to_bytes(circuits.reset(self._protocol), self._xids(2)))
-        self.check_rules([()] * self._count)
+        if reset:
+            for h in self.alive:
+                self.write(h, circuits.to_bytes(circuits.reset(self._protocol), self._xids(2)))
+            self.check_rules([()] * self._count)
+
+    def watch(self):
+        """From now on, what fails is told and played around, not raised; a thread asks every switch whether it is there."""
+        self._app.notice = self._on_notice
+        self._watching = True
+        self._answered_s = [self._clock.now()] * self._count
+        for dpid in {h + 1 for h in self._alive} - set(self._app.datapaths):
+            self._fails(dpid - 1, "connection closed")
+        threading.Thread(target=self._ask, daemon=True).start()
+
+    def _ask(self):
+        parser = self._protocol.ofproto_parser
+        echo = circuits.to_bytes([parser.OFPEchoRequest(self._protocol, data=b"")])
+        while True:
+            for h in self.alive:
+                self.write(h, echo)
+            self._clock.sleep(_ECHO_EVERY_S)
+            for h in self.alive:
+                if self._clock.now() - self._answered_s[h] > _SILENT_S:
+                    self._fails(h, f"no echo reply for {_SILENT_S:g} s")
+
+    def _fails(self, switch, by):
+        """A switch is not used any more."""
+        if switch in self._alive:
+            self._alive.discard(switch)
+            self._say({"event": "notice", "what": "switch", "switch": switch, "by": by, "t_s": self._clock.now()})
+
+    def _on_notice(self, dpid, kind, message):
+        h = dpid - 1
+        if not 0 <= h < self._count:
+            return
+        if kind == "echo":
+            self._answered_s[h] = self._clock.now()
+        elif kind == "gone":
+            self._fails(h, "connection closed")
+        elif message.desc.port_no <= ofproto_v1_3.OFPP_MAX:
+            down = message.desc.config & ofproto_v1_3.OFPPC_PORT_DOWN or message.desc.state & ofproto_v1_3.OFPPS_LINK_DOWN
+            self._say({"event": "notice", "what": "port", "switch": h, "host": message.desc.port_no - 1, "back": not down,
+                       "by": "port status", "t_s": self._clock.now()})
 
     def rehearse(self):
         """Light the loaded permutation and go dark again a few times; end dark and settled.
@@ -63,9 +123,12 @@ class Session:
         every input has to have sent before the epoch, and two changes to have followed.
         """
         for table in (player.table_of(0), None) * _REHEARSALS + (None, None):
-            for h in range(self._count):
-                self.write(h, circuits.to_bytes([circuits.select(self._protocol, table)], self._xids(1)))
+            self._select(table)
             self._clock.sleep_until(self._clock.now() + _SETTLE_S)
+
+    def _select(self, table):
+        for h in self.alive:
+            self.write(h, circuits.to_bytes([circuits.select(self._protocol, table)], self._xids(1)))
 
     def arm(self, schedule, **timing):
         """Load the first permutation of each switch, check it was taken, and serialise all that follows.
@@ -86,15 +149,37 @@ class Session:
         SwitchError
         """
         prologue, actions = player.plan_actions(schedule, self._protocol, **timing)
-        for h in range(self._count):
+        for h in self.alive:
             self.write(h, circuits.to_bytes(circuits.reset(self._protocol), self._xids(2)))
         for action in prologue:
             self.write(action.switch, action.data)
         self.check_rules([slots[0].permutation if slots else () for slots in schedule.switches])
         return actions
 
+    def resume(self, schedule, epoch_s, **timing):
+        """Bring the switches to where a schedule is now, whatever they hold, and return the actions that are left.
+
+        Parameters
+        ----------
+        schedule : Schedule
+        epoch_s : float
+            Of its play.
+        **timing
+            As for `arm`.
+
+        Returns
+        -------
+        list of Action
+            For `play`.
+        """
+        now_s = self._clock.now() - epoch_s
+        for action in player.resume_actions(schedule, self._protocol, now_s):
+            if action.switch in self._alive:
+                self.write(action.switch, action.data)
+        return [action for action in player.plan_actions(schedule, self._protocol, **timing)[1] if action.send_s > now_s]
+
     def play(self, actions, epoch_s):
-        """Play what `arm` returned, and say when each action was written.
+        """Play what `arm` returned, and say when each action was written; dark from when the clock is interrupted.
 
         Returns
         -------
@@ -102,6 +187,8 @@ class Session:
             `switch`, `kind`, `slot`, `planned_s` and `sent_s` of each action, in seconds from the epoch.
         """
         written_s = player.play(actions, epoch_s, self._clock, self.write)
+        if len(written_s) < len(actions):
+            self._select(None)
         return [{"switch": action.switch, "kind": action.kind, "slot": action.slot, "planned_s": action.planned_s,
                  "sent_s": sent_s} for action, sent_s in zip(actions, written_s)]
 
@@ -115,12 +202,14 @@ class Session:
         """
         requests = {}
         parser = self._protocol.ofproto_parser
-        for h in range(self._count):
+        for h in self.alive:
             request = parser.OFPFlowStatsRequest(self._protocol)
             xid = self._xids(1)
             requests[xid] = h
             self.write(h, circuits.to_bytes([request], xid))
         for h, rules in self._replies(requests).items():
+            if h not in self._alive:
+                continue
             expected = circuits.expected_rules(player.table_of(0), permutations[h])
             if rules != expected:
                 raise SwitchError(f"switch o{h + 1} does not hold the rules it was sent: {len(expected - rules)} of "
@@ -130,11 +219,15 @@ class Session:
         """Rules of each switch that was asked, from replies of one or several parts."""
         rules = {h: set() for h in requests.values()}
         waiting = dict(requests)
-        deadline_s = time.monotonic() + _STATS_TIMEOUT_S
+        deadline_s = time.monotonic() + (_SILENT_S if self._watching else _STATS_TIMEOUT_S)
         while waiting:
             try:
                 _, message = self._app.replies.get(timeout=max(0.001, deadline_s - time.monotonic()))
             except queue.Empty:
+                if self._watching:
+                    for h in waiting.values():
+                        self._fails(h, "no answer to a request for its rules")
+                    break
                 names = ", ".join(f"o{h + 1}" for h in sorted(waiting.values()))
                 raise SwitchError(f"no answer within {_STATS_TIMEOUT_S:g} s from switch {names}") from None
             h = waiting.get(message.xid)
@@ -164,15 +257,24 @@ class Session:
 
         The framework writes whole messages in single calls too, so that messages never mix.
         """
+        if switch not in self._alive:
+            return
         file = self._files[switch]
         view = memoryview(data)
-        while view:
-            try:
-                view = view[os.write(file, view):]
-            except BlockingIOError:
-                select.select([], [file], [], 1.0)
-            except OSError as error:
-                raise SwitchError(f"the connection to switch o{switch + 1} is gone ({error.strerror})") from None
+        with self._locks[switch]:
+            while view:
+                try:
+                    view = view[os.write(file, view):]
+                except BlockingIOError:
+                    if not select.select([], [file], [], _BLOCKED_S)[1]:
+                        return self._fails_or_raises(switch, "it takes no more messages")
+                except OSError:
+                    return self._fails_or_raises(switch, "connection closed")
+
+    def _fails_or_raises(self, switch, by):
+        if not self._watching:
+            raise SwitchError(f"switch o{switch + 1} is gone: {by}")
+        self._fails(switch, by)
 
     def _xids(self, count):
         first = self._next_xid

@@ -21,7 +21,7 @@ class FakeClock:
     """Time passes only in sleep_until, which overshoots by the amounts given, in order, and then by nothing."""
 
     def __init__(self, now_s, overshoots_s=()):
-        self.now_s, self._overshoots_s = now_s, list(overshoots_s)
+        self.now_s, self._overshoots_s, self.end_s = now_s, list(overshoots_s), float("inf")
 
     def now(self):
         return self.now_s
@@ -29,6 +29,7 @@ class FakeClock:
     def sleep_until(self, deadline_s):
         if deadline_s > self.now_s:
             self.now_s = deadline_s + (self._overshoots_s.pop(0) if self._overshoots_s else 0.0)
+        return deadline_s <= self.end_s
 
 
 def summary(actions):
@@ -100,7 +101,7 @@ def test_leads_never_change_the_order_on_a_switch(schedule, lead_dark_s, lead_li
 
 
 def test_deliberately_late_switch_is_lit_late_and_the_others_are_not():
-    _, actions = plan_actions(SCHEDULE, PROTOCOL, late_s={1: 0.25})
+    _, actions = plan_actions(SCHEDULE, PROTOCOL, late_s={1: (0.25, 0.0)})
     lit = {(action.switch, action.slot): action.send_s for action in actions if action.kind == "lit"}
     assert lit == {(0, 0): 0.5, (0, 1): 3.0, (1, 0): 0.75}
 
