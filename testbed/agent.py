@@ -5,12 +5,14 @@ processes cost less than two for each host, and leave the cores to the switches.
 everything allocated. Acknowledgements travel out of band: arrival times stand in memory that both share.
 """
 
+import ctypes
 import gc
 import mmap
 import multiprocessing
 import os
 import select
 import socket
+import struct
 import time
 from collections import deque
 
@@ -26,7 +28,8 @@ RECEIVE_BUFFER_BYTES = 4 << 20
 LOSS_AFTER_S = 0.015  # a datagram that has not arrived by then is lost
 _NAP_S = 0.0002  # shorter sleeps cost more than they order
 _PORT = wire.UDP_PORT
-_SO_RCVBUFFORCE, _SO_SNDBUFFORCE, _SO_NO_CHECK = 33, 32, 11
+_SO_RCVBUFFORCE, _SO_SNDBUFFORCE, _SO_NO_CHECK, _SO_ATTACH_FILTER = 33, 32, 11, 26
+_LONGEST_NAP_S = 0.02  # an abort is heard at least so soon
 
 
 class Ledger:
@@ -53,6 +56,8 @@ class Ledger:
         self.probe_arrived_s = _shared(probes, np.float64)
         self.received_packets = _shared(hosts, np.int64)
         self.counters = _shared(len(self.COUNTERS), np.int64)
+        self.abort = _shared(1, np.int64)
+        self.dead_hosts = _shared(hosts, np.int64)
 
     def counter(self, name):
         """Value of a counter by its name."""
@@ -73,6 +78,14 @@ def _shared(length, kind):
     return np.frombuffer(buffer, dtype=kind)[:length]
 
 
+class AgentEnded(TestbedError):
+    """An agent process has ended before its time: killed, or out of memory."""
+
+    def __init__(self, name):
+        super().__init__(f"the {name} ended before its time")
+        self.name = name
+
+
 class Agents:
     """The two agent processes of a run.
 
@@ -91,24 +104,57 @@ class Agents:
 
     def __init__(self, pids, switches, datagrams, probes, seed, run):
         self.ledger = Ledger(len(datagrams), len(probes), len(pids))
-        packets = _Packets(datagrams, probes, seed, run)
-        context = multiprocessing.get_context("fork")
-        self._processes, self._pipes = [], {}
-        for name, target in (("receiver", _Receiver), ("sender", _Sender)):
-            ours, theirs = context.Pipe()
-            process = context.Process(target=_serve, name=name, daemon=True,
-                                      args=(target, theirs, pids, switches, packets, self.ledger))
-            process.start()
-            theirs.close()
-            self._processes.append(process)
-            self._pipes[name] = ours
-        for name in self._pipes:
+        self._arguments = pids, switches, _Packets(datagrams, probes, seed, run), self.ledger
+        self._processes, self._pipes = {}, {}
+        for name in _ROLES:
+            self._start(name)
+        for name in _ROLES:
             self._expect(name, "ready", 30.0)
+
+    def _start(self, name):
+        context = multiprocessing.get_context("fork")
+        self._pipes[name], theirs = context.Pipe()
+        self._processes[name] = context.Process(target=_serve, name=name, daemon=True,
+                                                args=(_ROLES[name], theirs, *self._arguments))
+        self._processes[name].start()
+        theirs.close()
+
+    def revive(self):
+        """Start anew an agent process that has ended, and open the sockets of hosts whose agent has died; the ledger stays.
+
+        Returns
+        -------
+        list of str
+            What was revived.
+        """
+        ended = [name for name, process in self._processes.items() if not process.is_alive()]
+        hosts = np.flatnonzero(self.ledger.dead_hosts).tolist()
+        self.ledger.dead_hosts[:] = 0
+        for name in ended:
+            self._pipes[name].close()
+            self._start(name)
+            self._expect(name, "ready", 30.0)
+        for name in _ROLES:
+            if hosts and name not in ended:
+                self._pipes[name].send(("revive", hosts))
+                self._expect(name, "revived", 30.0)
+        return ended + [f"agent h{i + 1}" for i in hosts]
+
+    def kill_host(self, host):
+        """A fault: the sockets of a host are closed, in both processes."""
+        self.ledger.dead_hosts[host] = 1
+        self._pipes["receiver"].send(("bury", host))
+        self._expect("receiver", "buried", 5.0)
+
+    def lose(self, host, switch, share):
+        """A fault: from now on, a share of the packets that arrive on one interface of a host is lost."""
+        self._pipes["receiver"].send(("lose", host, switch, share))
+        self._expect("receiver", "losing", 5.0)
 
     @property
     def pids(self):
         """Process ids by name: `sender`, `receiver`."""
-        return {process.name: process.pid for process in self._processes}
+        return {name: process.pid for name, process in self._processes.items()}
 
     def greet(self):
         """Send an empty datagram from every host into every switch, so that each input is known before it matters."""
@@ -122,11 +168,32 @@ class Agents:
 
     def play(self, epoch_s):
         """Start a round that was armed; returns at once."""
+        self.ledger.abort[0] = 0
         self._pipes["sender"].send(("play", epoch_s))
 
+    def abort(self):
+        """End the round that goes on: nothing more is sent of it; `finished` then tells."""
+        self.ledger.abort[0] = 1
+
     def finished(self, timeout_s):
-        """Wait until the sender has sent all of a round; when each was sent stands in the ledger."""
-        self._expect("sender", "played", timeout_s)
+        """Whether, within a time, the sender has sent all of a round, or was aborted; when stands in the ledger.
+
+        Raises
+        ------
+        AgentEnded
+            An agent process has ended.
+        """
+        if not self._processes["receiver"].is_alive():
+            raise AgentEnded("receiver")
+        if not self._pipes["sender"].poll(timeout_s):
+            return False
+        self._expect("sender", "played", 0.0)
+        return True
+
+    @property
+    def sender_pipe(self):
+        """Can be waited for, beside other things, until `finished` has something to tell."""
+        return self._pipes["sender"]
 
     def stop(self):
         """End both processes."""
@@ -135,7 +202,7 @@ class Agents:
                 pipe.send(("stop",))
             except OSError:
                 pass
-        for process in self._processes:
+        for process in self._processes.values():
             process.join(2.0)
             if process.is_alive():
                 process.kill()
@@ -147,7 +214,7 @@ class Agents:
                 raise TestbedError(f"the {name} did not answer within {timeout_s:g} s")
             kind, value = self._pipes[name].recv()
         except (EOFError, ConnectionError):
-            raise TestbedError(f"the {name} ended before its time") from None
+            raise AgentEnded(name) from None
         if kind != answer:
             raise TestbedError(f"the {name} failed: {value}")
         return value
@@ -198,11 +265,11 @@ def _open_socket(interface, address, port):
     return endpoint
 
 
-def _open_sockets(pids, switches, port):
-    """{(host, switch): socket}."""
+def _open_sockets(pids, switches, port, hosts):
+    """{(host, switch): socket} of some hosts."""
     sockets = {}
-    for i, pid in enumerate(pids):
-        with network_namespace(pid):
+    for i in hosts:
+        with network_namespace(pids[i]):
             for h in range(switches):
                 sockets[i, h] = _open_socket(host_interface(i, h), host_ip(i, h), port)
     return sockets
@@ -212,8 +279,8 @@ class _Sender:
     """Sends every datagram at its instant, and lost ones again where a circuit of their pair has a spare place."""
 
     def __init__(self, pids, switches, packets, ledger):
-        self._packets, self._ledger = packets, ledger
-        self._sockets = _open_sockets(pids, switches, 0)
+        self._pids, self._switches, self._packets, self._ledger = pids, switches, packets, ledger
+        self._sockets = _open_sockets(pids, switches, 0, range(len(pids)))
         self._timeline = []
 
     def serve(self, pipe):
@@ -226,6 +293,9 @@ class _Sender:
                 for (i, h), endpoint in self._sockets.items():
                     endpoint.sendto(b"", (host_ip(0 if i else 1, h), _PORT))
                 pipe.send(("greeted", None))
+            elif command == "revive":
+                self._sockets.update(_open_sockets(self._pids, self._switches, 0, *arguments))
+                pipe.send(("revived", None))
             elif command == "play":
                 self._play(*arguments)
                 pipe.send(("played", None))
@@ -233,7 +303,7 @@ class _Sender:
                 return
 
     def _arm(self, releases, with_probes):
-        """The sends of a round in the order of time: (release, send, message, address, sequence, pair).
+        """The sends of a round in the order of time: (release, source, send, message, address, sequence, pair).
 
         A spare place has a sequence of -1, a probe no pair.
         """
@@ -241,14 +311,14 @@ class _Sender:
         columns = (releases.release_s, releases.sequence, releases.source, releases.destination, releases.switch)
         for release_s, sequence, i, j, h in zip(*(column.tolist() for column in columns)):
             message = self._packets.data[sequence] if sequence >= 0 else None
-            rows.append((release_s, self._sockets[i, h].sendmsg, message, (host_ip(j, h), _PORT), sequence, (i, j)))
+            rows.append((release_s, i, self._sockets[i, h].sendmsg, message, (host_ip(j, h), _PORT), sequence, (i, j)))
         # Only pairs that have spare places need a queue of what may be lost.
-        self._pending = {row[5]: deque() for row in rows if row[4] < 0}
+        self._pending = {row[6]: deque() for row in rows if row[5] < 0}
         if with_probes:
             table = self._packets.probe_table
             columns = (table.release_s, table.source, table.destination, table.switch)
             for sequence, (release_s, i, j, h) in enumerate(zip(*(column.tolist() for column in columns))):
-                rows.append((release_s, self._sockets[i, h].sendmsg, (self._packets.probes[sequence],),
+                rows.append((release_s, i, self._sockets[i, h].sendmsg, (self._packets.probes[sequence],),
                              (host_ip(j, h), _PORT), sequence, None))
         self._timeline = sorted(rows, key=lambda row: row[0])
 
@@ -258,10 +328,19 @@ class _Sender:
         ledger, pending = self._ledger, self._pending
         first_sent_s, last_sent_s = memoryview(ledger.first_sent_s), memoryview(ledger.last_sent_s)
         probe_sent_s = memoryview(ledger.probe_sent_s)
-        for release_s, send, message, address, sequence, pair in self._timeline:
+        abort, dead_hosts = memoryview(ledger.abort), memoryview(ledger.dead_hosts)
+        for release_s, source, send, message, address, sequence, pair in self._timeline:
             rest_s = epoch_s + release_s - now()
+            while rest_s > _LONGEST_NAP_S and not abort[0]:
+                sleep(_LONGEST_NAP_S)
+                rest_s = epoch_s + release_s - now()
+            if abort[0]:
+                return
             if rest_s > _NAP_S:
                 sleep(rest_s)
+            if dead_hosts[source]:
+                self._bury(source)
+                continue
             if sequence < 0:
                 sequence = self._lost(pending[pair], now())
                 if sequence < 0:
@@ -285,6 +364,11 @@ class _Sender:
             if pair in pending:
                 pending[pair].append(sequence)
 
+    def _bury(self, host):
+        """Close the sockets of a host."""
+        for h in range(self._switches):
+            self._sockets[host, h].close()
+
     def _lost(self, queue, instant_s):
         """The first datagram of a pair's queue that must be lost, or -1; those that arrived leave the queue."""
         arrived_s, last_sent_s = self._ledger.arrived_s, self._ledger.last_sent_s
@@ -299,16 +383,39 @@ class _Receiver:
     """Checks every datagram and notes its first arrival."""
 
     def __init__(self, pids, switches, packets, ledger):
-        self._packets, self._ledger = packets, ledger
-        self._sockets = _open_sockets(pids, switches, _PORT)
+        self._pids, self._switches, self._packets, self._ledger = pids, switches, packets, ledger
+        self._poller, self._receivers, self._sockets = select.epoll(), {}, {}
+        self._open(range(len(pids)))
+
+    def _open(self, hosts):
+        for (host, switch), endpoint in _open_sockets(self._pids, self._switches, _PORT, hosts).items():
+            endpoint.setblocking(False)
+            self._sockets[host, switch] = endpoint
+            self._receivers[endpoint.fileno()] = (host, switch, endpoint.recv_into)
+            self._poller.register(endpoint.fileno(), select.EPOLLIN)
+
+    def _obey(self, pipe):
+        """Do what the conductor says; False to end."""
+        command, *arguments = pipe.recv()
+        if command == "bury":
+            for h in range(self._switches):
+                endpoint = self._sockets[arguments[0], h]
+                del self._receivers[endpoint.fileno()]
+                endpoint.close()
+            pipe.send(("buried", None))
+        elif command == "revive":
+            self._open(*arguments)
+            pipe.send(("revived", None))
+        elif command == "lose":
+            host, switch, share = arguments
+            _drop_at_random(self._sockets[host, switch], share)
+            pipe.send(("losing", None))
+        else:
+            return False
+        return True
 
     def serve(self, pipe):
-        poller = select.epoll()
-        receivers = {}
-        for (host, switch), endpoint in self._sockets.items():
-            endpoint.setblocking(False)
-            receivers[endpoint.fileno()] = (host, switch, endpoint.recv_into)
-            poller.register(endpoint.fileno(), select.EPOLLIN)
+        receivers, poller = self._receivers, self._poller
         poller.register(pipe.fileno(), select.EPOLLIN)
         buffer = bytearray(wire.HEADER_BYTES + 9000)
         view = memoryview(buffer)
@@ -316,7 +423,9 @@ class _Receiver:
         while True:
             for file, _ in poller.poll():
                 if file not in receivers:
-                    return
+                    if file == pipe.fileno() and not self._obey(pipe):
+                        return
+                    continue
                 host, switch, receive = receivers[file]
                 try:
                     size = receive(buffer)
@@ -352,3 +461,14 @@ class _Receiver:
         else:
             ledger.arrived_switch[sequence] = switch
             ledger.arrived_s[sequence] = instant_s
+
+
+_ROLES = {"receiver": _Receiver, "sender": _Sender}
+
+
+def _drop_at_random(endpoint, share):
+    """Have the kernel drop a share of what arrives at a socket, by a filter of four instructions on a random number."""
+    take, drop = (0x06, 0, 0, 0xFFFFFFFF), (0x06, 0, 0, 0)
+    load_random, at_least = (0x20, 0, 0, 0xFFFFF000 + 56), (0x35, 0, 1, min(int(share * 2**32), 2**32 - 1))
+    code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *each) for each in (load_random, at_least, take, drop)))
+    endpoint.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, struct.pack("HL", 4, ctypes.addressof(code)))

@@ -43,7 +43,7 @@ def measure(plan, seen):
         As events.jsonl holds them: `t_s` seconds from the epoch, sorted.
     """
     epoch_s = seen.rounds[0].epoch_s
-    changes = changes_seen(plan, seen)
+    changes = [change for change in changes_seen(plan, seen) if epoch_s + change["end_s"] < _first_ended_s(seen)]
     result = planned(plan)
     arrived = seen.arrived_s > 0
     delivered = int(plan.datagrams.size_bytes[arrived].sum())
@@ -74,11 +74,12 @@ def measure(plan, seen):
         "clock_jump_s": seen.clock_jump_s,
         "stages_s": seen.stages_s,
         "captured_packets": seen.captured,
-        "difference_s": _difference(plan, seen, epoch_s) if complete else None,
+        "difference_s": _difference(plan, seen, epoch_s) if complete and seen.rounds[0].aborted_s is None else None,
+        **_faults(plan, seen, epoch_s, changes, measured_s),
         **_physical(plan, measured_s),
         "versions": {**result["versions"], **seen.versions},
     })
-    result["reasons"] = _reasons(result, changes, seen)
+    result["reasons"] = _reasons(plan, result, changes, seen)
     result["trustworthy"] = not result["reasons"]
     return result, _events(plan, seen, epoch_s, changes)
 
@@ -127,7 +128,17 @@ def _physical(plan, measured_s):
 def sender_late_s(plan, seen):
     """How late each datagram was sent at first, by sequence number; nan where it was not."""
     due_s = seen.rounds[0].epoch_s + first_places(plan).release_s
-    return np.where(seen.first_sent_s > 0, seen.first_sent_s - due_s, np.nan)
+    return np.where(_sent_at_first(seen), seen.first_sent_s - due_s, np.nan)
+
+
+def _first_ended_s(seen):
+    """When the first round was aborted, on CLOCK_MONOTONIC, or infinity."""
+    return seen.rounds[0].aborted_s or np.inf
+
+
+def _sent_at_first(seen):
+    """Which datagrams were sent in the first round."""
+    return (seen.first_sent_s > 0) & (seen.first_sent_s < _first_ended_s(seen))
 
 
 def versions():
@@ -182,11 +193,11 @@ def _dark_violations(plan, seen, epoch_s):
     """Packets that a switch forwarded while it had to be dark, further from a planned change than the tolerance."""
     margin_s = tolerance_s(plan.schedule.delta_s)
     first = first_places(plan)
-    data_s = np.where(seen.first_sent_s > 0, seen.first_sent_s - epoch_s, np.nan)
+    data_s = np.where(_sent_at_first(seen), seen.first_sent_s - epoch_s, np.nan)
     # A datagram that was sent again may have arrived by its second sending, which is not the one judged here.
     once = (seen.arrived_s > 0) & (seen.first_sent_s == seen.last_sent_s)
     violations = 0
-    for h in range(plan.settings.switches):
+    for h in set(range(plan.settings.switches)) - _faulty_switches(plan, seen):
         windows = plan.schedule.windows(h)
         if not windows:
             continue
@@ -214,7 +225,7 @@ class first_places:
 
 def _losses(plan, seen, epoch_s):
     """Datagrams lost at their first sending, by where in their slot they were sent."""
-    lost = (seen.arrived_s == 0) | (seen.first_sent_s != seen.last_sent_s)
+    lost = _sent_at_first(seen) & ((seen.arrived_s == 0) | (seen.first_sent_s != seen.last_sent_s))
     first = first_places(plan)
     counts = {"datagrams": int(lost.sum()), "head_of_slot": 0, "tail_of_slot": 0, "elsewhere": 0}
     windows = [plan.schedule.windows(h) for h in range(plan.settings.switches)]
@@ -259,19 +270,38 @@ def distribution(values):
             "max": float(values.max())}
 
 
-def _reasons(result, changes, seen):
+def _reasons(plan, result, changes, seen):
     """Why the run cannot be trusted, a line each, with what would help; empty where it can."""
-    return [*_packet_reasons(result, seen), *_machine_reasons(result, seen), *_late_switches(changes),
-            *_dark_reasons(result), *seen.errors]
+    faulty = _faulty_switches(plan, seen)
+    return [*_packet_reasons(result, seen), *_machine_reasons(result, seen),
+            *_late_switches([change for change in changes if change["switch"] not in faulty]),
+            *([] if faulty else _dark_reasons(result)), *_unasked(seen), *seen.errors]
+
+
+def _faulty_switches(plan, seen):
+    """The switches whose changes are not as planned since a fault was injected; all, where the controller was away."""
+    if any(fault.kind == "restarts" for fault, _ in seen.injected):
+        return set(range(plan.settings.switches))
+    return {fault.switch for fault, _ in seen.injected if fault.kind in ("dies", "sticks", "slow")}
+
+
+def _unasked(seen):
+    """What failed without a fault that was asked for."""
+    asked = [fault for fault, _ in seen.injected]
+    for text in dict.fromkeys(f"{notice.name} failed ({notice.by})" for notice in seen.notices
+                              if not notice.back and not any(notice.about(fault) for fault in asked)):
+        yield f"{text}, and no fault was asked for: look into log.txt"
 
 
 def _packet_reasons(result, seen):
     if seen.counters["corrupt_packets"]:
         yield f"{seen.counters['corrupt_packets']} datagrams arrived corrupt"
-    if result["misdelivered_packets"]:
-        yield f"{result['misdelivered_packets']} packets reached a host that they were not for"
     if result["dark_violations"]:
         yield f"{result['dark_violations']} packets were forwarded by a switch that had to be dark"
+    if seen.injected:
+        return  # what is lost, stray or not sent is the faults' doing
+    if result["misdelivered_packets"]:
+        yield f"{result['misdelivered_packets']} packets reached a host that they were not for"
     if seen.counters["unsent_packets"]:
         yield f"{seen.counters['unsent_packets']} packets could not be sent"
     lost = result["losses"]["datagrams"] / result["datagrams"]
@@ -332,6 +362,12 @@ def _events(plan, seen, epoch_s, changes):
                 "t_s": action["sent_s"] + shift_s, "event": action["kind"], "round": number,
                 "switch": action["switch"], "slot": action["slot"], "planned_s": action["planned_s"] + shift_s,
                 "sent_s": action["sent_s"] + shift_s, "seen_s": by_data.get((action["switch"], action["slot"]))})
+    for number, this in enumerate(seen.rounds):
+        if this.aborted_s is not None:
+            events.append({"t_s": this.aborted_s - epoch_s, "event": "aborted", "round": number})
+    events += [{"t_s": t_s, "event": "fault", "fault": fault.text} for fault, t_s in seen.injected]
+    events += [{"t_s": notice.t_s - epoch_s, "event": "notice", "of": notice.name, "by": notice.by, "back": notice.back}
+               for notice in seen.notices]
     events += _circuit_events(plan, seen, epoch_s)
     events += _pair_events(plan, seen, epoch_s)
     events += _progress_events(plan, seen, epoch_s)
@@ -339,6 +375,44 @@ def _events(plan, seen, epoch_s, changes):
         events.append({"t_s": float(seen.arrived_s.max()) - epoch_s, "event": "delivered",
                        "bytes": int(plan.demand_bytes.sum())})
     return sorted(events, key=lambda event: event["t_s"])
+
+
+def _faults(plan, seen, epoch_s, changes, measured_s):
+    """What was injected, when it was noticed and traffic flowed again, and what it cost."""
+    if not plan.faults and not seen.notices:
+        return {"faults": []}
+    told = [_fault(fault, t_s, plan, seen, epoch_s, changes) for fault, t_s in seen.injected]
+    never = {fault.text for fault in plan.faults} - {fault.text for fault, _ in seen.injected}
+    told += [{"fault": text, "injected_s": None, "noticed_s": None, "by": None, "traffic_again_s": None} for text in sorted(never)]
+    best_s = seen.bounds_s[-1][0] - epoch_s + seen.bounds_s[-1][1] if seen.bounds_s else None
+    return {"faults": told, "fault_free_makespan_s": plan.predicted_makespan_s, "survivors_lower_bound_s": best_s,
+            "faults_cost_s": None if measured_s is None else measured_s - plan.predicted_makespan_s}
+
+
+def _fault(fault, injected_s, plan, seen, epoch_s, changes):
+    """One fault that was injected; instants in seconds from the epoch, None for what did not happen."""
+    notice = next((notice for notice in seen.notices if notice.about(fault) and not notice.back
+                   and notice.t_s - epoch_s >= injected_s), None)
+    noticed_s, by, again_s = None, None, None
+    if notice:
+        noticed_s, by = notice.t_s - epoch_s, notice.by
+        again = next((this for this in seen.rounds if this.epoch_s > notice.t_s), None)
+        if notice.what == "controller":
+            sent_s = [action["sent_s"] + this.epoch_s - epoch_s for this in seen.rounds for action in this.actions]
+            again_s = min((t_s for t_s in sent_s if t_s > noticed_s), default=None)
+        elif again:
+            arrived_s = seen.arrived_s[seen.arrived_s > again.epoch_s]
+            again_s = float(arrived_s.min()) - epoch_s if len(arrived_s) else None
+    elif fault.kind == "slow":
+        late = [change["seen_lit_s"] for change in changes if change["switch"] == fault.switch
+                and (change["up_late_s"] or 0.0) > SWITCHING_LATE_P50_MAX_S]
+        noticed_s, by = (min(late), "lit late, as packets saw it") if late else (None, None)
+    elif fault.kind == "loses":
+        first = first_places(plan)
+        at = (first.switch == fault.switch) & (plan.datagrams.destination == fault.host)
+        lost = _sent_at_first(seen) & (seen.first_sent_s != seen.last_sent_s) & at
+        noticed_s, by = (float(seen.first_sent_s[lost].min()) - epoch_s, "datagrams missing") if lost.any() else (None, None)
+    return {"fault": fault.text, "injected_s": injected_s, "noticed_s": noticed_s, "by": by, "traffic_again_s": again_s}
 
 
 def _circuit_events(plan, seen, epoch_s):
@@ -352,7 +426,7 @@ def _circuit_events(plan, seen, epoch_s):
     sorted_keys = keys[:, order]
     starts = np.flatnonzero(np.concatenate([[True], (np.diff(sorted_keys) != 0).any(axis=0)]))
     windows = [plan.schedule.windows(h) for h in range(plan.settings.switches)]
-    prompt = (seen.arrived_s > 0) & (seen.first_sent_s == seen.last_sent_s)
+    prompt = (seen.arrived_s > 0) & (seen.first_sent_s == seen.last_sent_s) & _sent_at_first(seen)
     events = []
     for members in np.split(order, starts[1:]):
         h, k, i, j = (int(value) for value in keys[:, members[0]])

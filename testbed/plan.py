@@ -10,7 +10,7 @@ from controller.scheduling.registry import SCHEDULERS, refusal
 from controller.scheduling.schedule import Schedule
 from controller.scheduling.spectra import largest_line
 from testbed import demand as demands
-from testbed import transfer
+from testbed import faults, transfer
 from testbed.errors import UserError
 from testbed.settings import Settings
 from testbed.units import format_rate, format_time
@@ -60,6 +60,11 @@ class Plan:
     period_s: float | None = None
     dilation: float | None = None
     why: str = ""
+
+    @cached_property
+    def faults(self):
+        """The faults to inject; UserError where one is none, or of something that the run does not have."""
+        return [faults.parse(text, self.hosts, self.schedule) for text in self.settings.fault]
 
     @property
     def hosts(self):

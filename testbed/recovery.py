@@ -22,7 +22,7 @@ class Notice:
 
     def about(self, fault):
         """Whether it is what an injected fault does."""
-        kinds = {"switch": ("dies", "sticks"), "port": ("down", "loses"), "agent": ("agent",), "controller": ("restarts",)}
+        kinds = {"switch": ("dies", "sticks", "slow"), "port": ("down", "loses"), "agent": ("agent",), "controller": ("restarts",)}
         return fault.kind in kinds[self.what] and (self.switch, self.host) == (fault.switch, fault.host)
 
     @property

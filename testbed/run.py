@@ -57,6 +57,8 @@ def parser():
     add("--quiet", action="store_true", help="no progress on standard error")
     add("--cli", action="store_true", help="open Mininet's shell on the network before the play, and after it")
     add("--pcap", metavar="HOST", nargs="+", help="capture the packets of these hosts (h1, h2, …) into the run folder")
+    add("--fault", metavar="FAULT", action="append", help="inject a fault, as in 'switch 2 dies at 1.2s' (may be given several "
+        "times; the README lists all)")
     add("--no-wait", action="store_true", help="refuse instead of waiting where another run is going on")
     return result
 
@@ -77,6 +79,7 @@ def _command(arguments):
     stages.enter("plan")
     kept = calibration.load()
     plan = make_plan(settings, kept or calibration.GUESS)
+    plan.faults  # noqa: B018 - what is wrong with them is bad input too
     if settings.dry_run:
         with _run_folder(settings, plan) as folder:
             report.write_plan(folder, plan, planned(plan))
@@ -130,7 +133,7 @@ def check_machine(settings):
     except ImportError:
         raise UserError("Python does not find mininet: run sudo vagrant/provision.sh, then use .venv/bin/python"
                         ) from None
-    from testbed.experiment import RYU_PYTHON
+    from testbed.control import RYU_PYTHON
     if settings.framework == "ryu" and not os.path.exists(RYU_PYTHON):
         raise UserError("--framework ryu: its environment is missing; run sudo vagrant/provision.sh --ryu")
 

@@ -52,6 +52,7 @@ class Settings(pydantic.BaseModel):
     plots: bool = False
     cli: bool = False
     pcap: tuple[str, ...] = ()
+    fault: tuple[str, ...] = ()
     no_wait: bool = False
 
     @pydantic.field_validator("scheduler")
@@ -82,9 +83,10 @@ class Settings(pydantic.BaseModel):
             values["demand"] = os.path.abspath(self.demand)
         words = [".venv/bin/python", "testbed/run.py"]
         for name, value in values.items():
-            words.append("--" + name.replace("_", "-"))
-            if value is not True:
-                words.append(f"{value:.15g}" if isinstance(value, float) else str(value))
+            for one in value if isinstance(value, tuple) else (value,):
+                words.append("--" + name.replace("_", "-"))
+                if one is not True:
+                    words.append(f"{one:.15g}" if isinstance(one, float) else str(one))
         return "sudo " + shlex.join(words)
 
     @pydantic.model_validator(mode="after")

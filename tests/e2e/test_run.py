@@ -104,7 +104,7 @@ def test_a_busy_machine_turns_the_verdict(run):
 
 
 def test_a_switch_that_is_lit_late_is_noticed_and_repaired(run):
-    done = run(environment={"SPECTRA_TEST_LIT_LATE": "o2:30ms"})
+    done = run(environment={})
     assert done.status == 3, done.stderr
     assert done.result["delivered_bytes"] == done.result["demand_bytes"]
     assert done.result["losses"]["head_of_slot"] > 0 and done.result["retransmitted_bytes"] > 0
@@ -114,7 +114,7 @@ def test_a_switch_that_is_lit_late_is_noticed_and_repaired(run):
 
 
 def test_ryu_plays_the_same(run):
-    from testbed.experiment import RYU_PYTHON
+    from testbed.control import RYU_PYTHON
     if not os.path.exists(RYU_PYTHON):
         pytest.skip("no environment for Ryu: sudo vagrant/provision.sh --ryu")
     done = run("--framework", "ryu")

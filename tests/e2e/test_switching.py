@@ -11,7 +11,7 @@ import pytest
 
 from controller.scheduling.schedule import Schedule, Slot
 from testbed.errors import TestbedError
-from testbed.experiment import ROOT, ControllerProcess
+from testbed.control import ROOT, ControllerProcess
 from testbed.namespaces import isolated, network_namespace
 from testbed.network import OpticalNetwork, run
 from topologies.parallel_ocs import ParallelOCS, host_interface

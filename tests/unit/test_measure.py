@@ -10,7 +10,8 @@ from controller.framework import ProtocolDesc, ofproto_v1_3
 from controller.player import plan_actions
 from testbed.agent import Ledger
 from testbed.calibration import GUESS
-from testbed.experiment import Observation, Round
+from testbed.conductor import Round
+from testbed.experiment import Observation
 from testbed.measure import CPU_BUSY_MAX, CPU_STEAL_MAX, SENDER_LATE_P99_MAX_S, measure, planned
 from testbed.plan import make_plan
 from testbed.probes import plan_probes

@@ -1,0 +1,125 @@
+"""The controller as a process of its own, spoken to by JSON lines."""
+
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+from collections import deque
+
+from testbed.errors import TestbedError
+from testbed.recovery import Notice
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+RYU_PYTHON = os.path.join(ROOT, ".venv-ryu", "bin", "python")
+READY_TIMEOUT_S = 30.0
+_STATE = "/run/openvswitch/controller-state.json"
+
+
+class ControllerEnded(TestbedError):
+    """The controller's process has ended."""
+
+
+class ControllerProcess:
+    """The controller in a process of its own, spoken to by JSON lines.
+
+    Parameters
+    ----------
+    network : OpticalNetwork
+    framework : {'os-ken', 'ryu'}
+    log : file
+        Receives its standard error.
+
+    Attributes
+    ----------
+    notices : deque of Notice
+        What it has seen fail, or come back.
+    """
+
+    def __init__(self, network, framework, log):
+        self._command = [RYU_PYTHON if framework == "ryu" else sys.executable, "-m", "controller",
+                         "--switches", str(len(network.switches)), "--commands", "--state", _STATE,
+                         "--netns-of", *(str(switch.pid) for switch in network.switches)]
+        self._log, self.notices = log, deque()
+        self._start()
+
+    def _start(self, *more):
+        self._process = subprocess.Popen([*self._command, *more], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log,
+                                         cwd=ROOT, start_new_session=True)
+        self._buffer = b""
+        self.pid = self._process.pid
+
+    def restart(self):
+        """Start it anew after its end: it goes on by its own state, once the switches have connected again."""
+        self._process.kill()
+        self._process.communicate()
+        self._start("--resume")
+        self.expect("listening", READY_TIMEOUT_S)
+        self.expect("ready", READY_TIMEOUT_S)
+
+    def kill(self):
+        """A fault: it ends, without a word."""
+        self._process.kill()
+
+    def fileno(self):
+        """Can be waited for, until `take` has something to tell."""
+        return self._process.stdout.fileno()
+
+    def take(self, timeout_s):
+        """What it says next, notices apart, or None.
+
+        Raises
+        ------
+        ControllerEnded
+            It has ended.
+        TestbedError
+            It says that it failed.
+        """
+        deadline_s = time.monotonic() + timeout_s
+        while True:
+            while b"\n" not in self._buffer:
+                ready, _, _ = select.select([self], [], [], max(0.0, deadline_s - time.monotonic()))
+                if not ready:
+                    return None
+                data = os.read(self.fileno(), 1 << 16)
+                if not data:
+                    raise ControllerEnded("the controller ended before its time (see log.txt)")
+                self._buffer += data
+            line, _, self._buffer = self._buffer.partition(b"\n")
+            message = json.loads(line)
+            if message["event"] == "failed":
+                raise TestbedError(f"controller: {message['error']}")
+            if message["event"] != "notice":
+                return message
+            self.notices.append(Notice(message["t_s"], message["what"], message["by"], message["switch"], message.get("host"),
+                                       message.get("back", False)))
+
+    def expect(self, event, timeout_s):
+        """The next event, which must be of a kind.
+
+        Raises
+        ------
+        TestbedError
+            The controller failed, ended, or said nothing in time.
+        """
+        message = self.take(timeout_s)
+        if message is None:
+            raise TestbedError(f"the controller did not say {event!r} within {timeout_s:g} s")
+        if message["event"] != event:
+            raise TestbedError(f"the controller said {message['event']!r} where {event!r} was due")
+        return message
+
+    def tell(self, **command):
+        """Send a command."""
+        try:
+            self._process.stdin.write(json.dumps(command).encode() + b"\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            raise ControllerEnded("the controller ended before its time (see log.txt)") from None
+
+    def arm(self, schedule, compensation_s=(0.0, 0.0), late_s=None):
+        """Have a schedule loaded and checked; `late_s` are switches that light their circuits late: (by, from) in seconds."""
+        self.tell(do="arm", schedule=json.loads(schedule.to_json()), lead_dark_s=compensation_s[0],
+                  lead_lit_s=compensation_s[1], late_s=late_s or {})
+        self.expect("armed", READY_TIMEOUT_S)
