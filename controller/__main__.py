@@ -120,6 +120,7 @@ def _obey(session, clock, options, state):
         if command["do"] == "arm":
             clock.interrupted.clear()
             armed = command
+            session.leave_out(command.get("out", ()))
             actions = session.arm(Schedule.from_json(json.dumps(command["schedule"])), **_timing(command))
             _say({"event": "armed"})
         elif command["do"] == "rehearse":

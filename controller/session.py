@@ -85,11 +85,15 @@ class Session:
             self._fails(dpid - 1, "connection closed")
         threading.Thread(target=self._ask, daemon=True).start()
 
+    def leave_out(self, switches):
+        """Speak no more to switches that others have seen fail."""
+        self._alive -= set(switches)
+
     def _ask(self):
         parser = self._protocol.ofproto_parser
         echo = circuits.to_bytes([parser.OFPEchoRequest(self._protocol, data=b"")])
         while True:
-            for h in self.alive:
+            for h in self.alive:  # a list of its own: another thread may leave one out meanwhile
                 self.write(h, echo)
             self._clock.sleep(_ECHO_EVERY_S)
             for h in self.alive:

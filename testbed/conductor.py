@@ -17,10 +17,12 @@ from testbed.recovery import Notice, Survivors, schedule_around
 _EPOCH_AHEAD_S = 0.3
 _REPAIR_AHEAD_S = 0.005
 _GRACE_S = 0.008  # the last datagrams are on their way for this long at most
-_ROUNDS_WITHOUT_PROGRESS = 3
+_ROUNDS_WITHOUT_PROGRESS = 5
 _GREETINGS, _GREETING_EVERY_S = 10, 0.017
 _LOOK_EVERY_S = 0.02
-_OVERDUE_S, _OVERDUE_FROM_S = 0.06, 0.36  # what was due so long ago, and has not arrived, tells of what has failed
+# What was due so long ago, and has not arrived, tells of what has failed: of a switch or an agent sooner than of a port.
+_OVERDUE_S, _RECENT_S, _OVERDUE_FROM_S = 0.06, 0.21, 0.36
+_A_WHILE_S = 0.08  # a slot that is lit late loses less
 _TELLING, _TELLING_OF_SWITCH = 4, 8  # so many datagrams have to be missing, and none arrived
 _WORTH_S = 0.3  # what comes back is used if so much of the round is left
 _HOPE_S = 3.0  # where no path is left to something, a link may come back within this time
@@ -68,7 +70,7 @@ class Conductor:
         self._watch = watch or (lambda *_: contextlib.nullcontext())
         self.survivors = Survivors(plan.hosts, plan.settings.switches)
         self.rounds, self.errors, self.notices, self.bounds_s = [], [], [], []
-        self._blind_until_s = 0.0
+        self._blind_until_s, self._suspected_hosts = 0.0, set()
 
     def rehearse(self):
         """Warm every part up with packets that do not count, and leave every switch dark and settled."""
@@ -88,7 +90,8 @@ class Conductor:
         plan, datagrams = self._plan, self._plan.datagrams
         while len(missing) and idle_rounds < _ROUNDS_WITHOUT_PROGRESS:
             self._agents.revive()
-            demand_s = transfer.repair_demand_s(datagrams, missing, plan.hosts, plan.link)
+            # Longer slots each time, for a switch that is late by more than a short one.
+            demand_s = transfer.repair_demand_s(datagrams, missing, plan.hosts, plan.link, transfer.REPAIR_SLOT_S * 2**idle_rounds)
             reachable = self.survivors.usable().any(axis=0)
             if not (demand_s * reachable).any():
                 if not self._hope():
@@ -106,7 +109,8 @@ class Conductor:
     def _play(self, schedule, releases, ahead_s):
         first = not self.rounds
         shift_s = 0.0 if first else time.monotonic() + ahead_s - self.rounds[0].epoch_s
-        self._controller.arm(schedule, self._plan.compensation_s, self._injector.late_s(shift_s))
+        self._controller.arm(schedule, self._plan.compensation_s, self._injector.late_s(shift_s),
+                             self.survivors.switches_out)
         self._agents.arm(releases, with_probes=first)
         this = Round(time.monotonic() + ahead_s, schedule.makespan_s, int((releases.sequence >= 0).sum()))
         self.rounds.append(this)
@@ -197,37 +201,43 @@ class Conductor:
         real = sequence >= 0
         sequence = sequence[real]
         if len(sequence) < _TELLING or now_s < self._blind_until_s:
-            return
+            return []
         source, destination, switch = (column[first:last][real] for column in (releases.source, releases.destination,
                                                                                   releases.switch))
         sent = ledger.last_sent_s[sequence] > this.epoch_s - 0.1
         arrived = ledger.arrived_s[sequence] > 0
-        passed = np.arange(len(sequence)) < (np.flatnonzero(sent)[-1] if sent.any() else 0)
+        release_s = releases.release_s[first:last][real]
+        recent = release_s > now_s - this.epoch_s - _RECENT_S
+        passed = recent & (np.arange(len(sequence)) < (np.flatnonzero(sent)[-1] if sent.any() else 0))
+        switches = self.survivors.switches
 
-        def silent(of, wanted, length, least):
-            """Which of a column's values all of at least so many wanted datagrams are missing for."""
-            count = np.bincount(of[wanted], minlength=length)
-            return np.flatnonzero((count >= least) & (np.bincount(of[wanted & arrived], minlength=length) == 0))
+        def silent(of, at_s, wanted, good, length, least):
+            """Which of a column's values have at least so many wanted datagrams, over a while, and none that is good."""
+            begin_s, end_s = np.full(length, np.inf), np.full(length, -np.inf)
+            np.minimum.at(begin_s, of[wanted], at_s[wanted])
+            np.maximum.at(end_s, of[wanted], at_s[wanted])
+            return np.flatnonzero((np.bincount(of[wanted], minlength=length) >= least) & (end_s - begin_s >= _A_WHILE_S)
+                                  & (np.bincount(of[wanted & good], minlength=length) == 0)).tolist()
 
         def notice(what, by, **of):
             return Notice(now_s, what, by, **of)
 
-        for i in silent(source, ~sent & passed, n, _TELLING).tolist():
-            if not sent[source == i].any():
-                yield notice("agent", "it sends nothing", host=i)
-        switches_silent = silent(switch, sent, self.survivors.switches, _TELLING_OF_SWITCH).tolist()
-        for h in switches_silent:
-            if h not in self.survivors.switches_out:
-                yield notice("switch", "nothing arrives over it", switch=h)
-        others = sent & ~np.isin(switch, switches_silent)
-        ends = np.concatenate([source * self.survivors.switches + switch, destination * self.survivors.switches + switch])
-        twice, both_arrived = np.concatenate([others, others]), np.concatenate([arrived, arrived])
-        count = np.bincount(ends[twice], minlength=n * self.survivors.switches)
-        good = np.bincount(ends[twice & both_arrived], minlength=n * self.survivors.switches)
-        for end in np.flatnonzero((count >= _TELLING) & (good == 0)).tolist():
-            i, h = divmod(end, self.survivors.switches)
-            if (i, h) not in self.survivors.ports_out:
-                yield notice("port", "nothing arrives over it", host=i, switch=h)
+        notices = [notice("agent", "it sends nothing", host=i) for i in silent(source, release_s, passed, sent, n, _TELLING // 2)]
+        notices += [notice("switch", "nothing arrives over it", switch=h)
+                    for h in silent(switch, release_s, sent & recent, arrived, switches, _TELLING_OF_SWITCH) if h in self.survivors.alive]
+        if notices:
+            return notices
+        # Only where the switch lets others pass, and both ends of a circuit are looked at.
+        live = sent & np.isin(switch, np.unique(switch[sent & recent & arrived]))
+        ends, live, good = (np.concatenate(both) for both in (
+            (source * switches + switch, destination * switches + switch), (live, live), (arrived, arrived)))
+        out = [divmod(end, switches) for end in silent(ends, np.concatenate([release_s, release_s]), live, good, n * switches, _TELLING)]
+        out = [end for end in out if end not in self.survivors.ports_out]
+        hosts_good = {end // switches for end in np.unique(ends[live & good]).tolist()}
+        for i in {i for i, _ in out} - hosts_good - self._suspected_hosts:
+            self._suspected_hosts.add(i)  # its agent, rather than all its links at once; if that was not it, they are next
+            return [notice("agent", "it takes nothing", host=i)]
+        return [notice("port", "nothing arrives over it", host=i, switch=h) for i, h in out]
 
     def _hope(self):
         """Wait for a link to come back; whether one has."""

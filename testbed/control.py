@@ -14,6 +14,7 @@ from testbed.recovery import Notice
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 RYU_PYTHON = os.path.join(ROOT, ".venv-ryu", "bin", "python")
 READY_TIMEOUT_S = 30.0
+_POKE_EVERY_S = 0.1
 _STATE = "/run/openvswitch/controller-state.json"
 
 
@@ -41,7 +42,7 @@ class ControllerProcess:
         self._command = [RYU_PYTHON if framework == "ryu" else sys.executable, "-m", "controller",
                          "--switches", str(len(network.switches)), "--commands", "--state", _STATE,
                          "--netns-of", *(str(switch.pid) for switch in network.switches)]
-        self._log, self.notices = log, deque()
+        self._log, self._switches, self.notices = log, network.switches, deque()
         self._start()
 
     def _start(self, *more):
@@ -56,7 +57,22 @@ class ControllerProcess:
         self._process.communicate()
         self._start("--resume")
         self.expect("listening", READY_TIMEOUT_S)
-        self.expect("ready", READY_TIMEOUT_S)
+        self.await_ready()
+
+    def await_ready(self):
+        """Wait until all switches have connected.
+
+        Raises
+        ------
+        TestbedError
+            One did not, or the controller failed.
+        """
+        deadline_s = time.monotonic() + READY_TIMEOUT_S
+        while (message := self.take(_POKE_EVERY_S)) is None and time.monotonic() < deadline_s:
+            for switch in self._switches:
+                switch.poke()
+        if message is None or message["event"] != "ready":
+            raise TestbedError(f"the controller was not ready within {READY_TIMEOUT_S:g} s")
 
     def kill(self):
         """A fault: it ends, without a word."""
@@ -118,8 +134,19 @@ class ControllerProcess:
         except BrokenPipeError:
             raise ControllerEnded("the controller ended before its time (see log.txt)") from None
 
-    def arm(self, schedule, compensation_s=(0.0, 0.0), late_s=None):
-        """Have a schedule loaded and checked; `late_s` are switches that light their circuits late: (by, from) in seconds."""
+    def arm(self, schedule, compensation_s=(0.0, 0.0), late_s=None, out=()):
+        """Have a schedule loaded and checked.
+
+        Parameters
+        ----------
+        schedule : Schedule
+        compensation_s : (float, float)
+            How far ahead of its instant each message is sent.
+        late_s : dict of int to (float, float), optional
+            Switches that light their circuits late: by how much, and from when on.
+        out : iterable of int
+            Switches that are not to be spoken to any more.
+        """
         self.tell(do="arm", schedule=json.loads(schedule.to_json()), lead_dark_s=compensation_s[0],
-                  lead_lit_s=compensation_s[1], late_s=late_s or {})
+                  lead_lit_s=compensation_s[1], late_s=late_s or {}, out=sorted(out))
         self.expect("armed", READY_TIMEOUT_S)

@@ -82,7 +82,7 @@ def conduct(plan, log_path, say, repairs=True, watch=None):
         probes = plan_probes(plan.schedule)
         agents = Agents([host.pid for host in network.hosts], plan.settings.switches, plan.datagrams, probes,
                         plan.settings.seed, os.getpid() ^ int(time.time()) & 0xFFFFFFFF)
-        controller.expect("ready", READY_TIMEOUT_S)
+        controller.await_ready()
         for switch in network.switches:
             switch.hush()
         groups = {"switches": [daemon.pid for switch in network.switches for daemon in switch.daemons],

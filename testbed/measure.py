@@ -404,8 +404,9 @@ def _fault(fault, injected_s, plan, seen, epoch_s, changes):
             arrived_s = seen.arrived_s[seen.arrived_s > again.epoch_s]
             again_s = float(arrived_s.min()) - epoch_s if len(arrived_s) else None
     elif fault.kind == "slow":
-        late = [change["seen_lit_s"] for change in changes if change["switch"] == fault.switch
-                and (change["up_late_s"] or 0.0) > SWITCHING_LATE_P50_MAX_S]
+        late = [change["seen_lit_s"] or change["lit_s"] + SWITCHING_LATE_P95_MAX_S for change in changes
+                if change["switch"] == fault.switch and change["lit_s"] >= fault.at_s
+                and (change["seen_lit_s"] is None or change["up_late_s"] > SWITCHING_LATE_P50_MAX_S)]
         noticed_s, by = (min(late), "lit late, as packets saw it") if late else (None, None)
     elif fault.kind == "loses":
         first = first_places(plan)

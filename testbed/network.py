@@ -5,6 +5,7 @@ own. So each OCS has its own datapath thread, one switch's reconfiguration never
 meets an Open vSwitch that runs on the machine. It needs no kernel module (`datapath_type=netdev`).
 """
 
+import contextlib
 import ctypes
 import fcntl
 import json
@@ -132,12 +133,14 @@ class OpticalSwitch(Switch):
                         "max_backoff=1000", "inactivity_probe=5000", "connection_mode=out-of-band",
                         "--", "set", "bridge", self.name, "controller=@c"), env=self.ovs_environment())
 
-    def hush(self):
-        """Stop the statistics that ovs-vswitchd writes to its database every 5 s: it forwards nothing meanwhile.
+    def poke(self):
+        """Wake ovs-vswitchd: now and then it misses that its connection has come up, and sleeps until its next timer."""
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as endpoint:
+            endpoint.setblocking(False)
+            endpoint.connect(f"{self.directory}/ovs-vswitchd.ctl")
 
-        Only once the switch is connected: now and then ovs-vswitchd misses that its connection has come up, and sleeps
-        until its next timer, which is this one.
-        """
+    def hush(self):
+        """Stop the statistics that ovs-vswitchd writes to its database every 5 s: it forwards nothing meanwhile."""
         run(self._vsctl("--no-wait", "set", "Open_vSwitch", ".", f"other_config:stats-update-interval={_NEVER_MS}"),
             env=self.ovs_environment())
 

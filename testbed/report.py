@@ -153,6 +153,13 @@ def _observation_rows(result):
     if result["difference_s"]:
         parts = [f"{label} {result['difference_s'][key] * 1e3:+.2f} ms" for key, label in DIFFERENCE]
         yield "measured − computed", f"{result['difference_s']['total'] * 1e3:+.2f} ms: {', '.join(parts)}"
+    for fault in result.get("faults") or ():
+        yield "fault", fault_story(fault)
+    if result.get("faults_cost_s") is not None:
+        bound_s = result["survivors_lower_bound_s"]
+        yield "cost of the faults", (f"{result['faults_cost_s'] * 1e3:+.1f} ms against the {format_time(result['fault_free_makespan_s'])} "
+                                     "of a run without" + (f"; {result['measured_makespan_s'] / bound_s:.3f} × the least possible "
+                                                           f"after them, {format_time(bound_s)}" if bound_s else ""))
     losses = result["losses"]
     yield "lost and sent again", (
         f"{losses['datagrams']} of {result['datagrams']:,} datagrams ({losses['head_of_slot']} at the head, {losses['tail_of_slot']} at the tail "
@@ -171,6 +178,19 @@ def _observation_rows(result):
     cpu = result["cpu"]
     shares = ", ".join(f"{name} {share:.2f}" for name, share in cpu["of_core"].items())
     yield "CPU", f"{cpu['busy']:.0%} of {cpu['cores']} cores busy, {cpu['steal']:.1%} stolen (cores used: {shares})"
+
+
+def fault_story(fault):
+    """What became of an injected fault, in one line."""
+    if fault["injected_s"] is None:
+        return f"{fault['fault']}: not injected, all had arrived before"
+    story = f"{fault['fault']}: injected at {format_time(fault['injected_s'])}"
+    if fault["noticed_s"] is not None:
+        story += f", noticed at {format_time(fault['noticed_s'])} ({fault['by']})"
+    if fault["traffic_again_s"] is not None:
+        story += (f", traffic again at {format_time(fault['traffic_again_s'])}, "
+                  f"{format_time(fault['traffic_again_s'] - fault['noticed_s'])} after that")
+    return story
 
 
 def _verdict(result):

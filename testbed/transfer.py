@@ -335,7 +335,7 @@ def plan_repair(schedule, datagrams, missing, link):
     return places.releases()
 
 
-def repair_demand_s(datagrams, missing, hosts, link):
+def repair_demand_s(datagrams, missing, hosts, link, least_s=REPAIR_SLOT_S):
     """Link time of the missing datagrams by pair, but enough for a slot in which none is lost again.
 
     Returns
@@ -345,7 +345,7 @@ def repair_demand_s(datagrams, missing, hosts, link):
     demand_s = np.zeros((hosts, hosts))
     np.add.at(demand_s, (datagrams.source[missing], datagrams.destination[missing]),
               link.wire_s(datagrams.size_bytes[missing].astype(float), 1))
-    return np.where(demand_s > 0, np.maximum(demand_s, REPAIR_SLOT_S), 0.0)
+    return np.where(demand_s > 0, np.maximum(demand_s, least_s), 0.0)
 
 
 def _circuits_in_time(schedule):
