@@ -181,14 +181,17 @@ class Agents:
         Raises
         ------
         AgentEnded
-            An agent process has ended.
+            The sender has ended.
         """
-        if not self._processes["receiver"].is_alive():
-            raise AgentEnded("receiver")
         if not self._pipes["sender"].poll(timeout_s):
             return False
         self._expect("sender", "played", 0.0)
         return True
+
+    @property
+    def receiver_alive(self):
+        """Whether the receiver is there."""
+        return self._processes["receiver"].is_alive()
 
     @property
     def sender_pipe(self):

@@ -125,13 +125,16 @@ class Conductor:
     def _attend(self, this, releases):
         """Inject what is due, and look for what fails, until the round is over, or aborted."""
         epoch_s, deadline_s = self.rounds[0].epoch_s, this.epoch_s + this.makespan_s + 60
-        played = sent = False
+        played = sent = deaf = False
         while not (played and sent):
             now_s = time.monotonic()
             if now_s > deadline_s:
                 raise TestbedError("the round did not end" + ("" if played else ": the controller does not answer")
                                    + ("" if sent else ": the sender does not answer"))
             self._injector.inject(now_s - epoch_s)
+            if not deaf and not self._agents.receiver_alive:
+                deaf = True
+                self._ends("receiver")
             sent = sent or self._sent()
             played = played or self._played(this)
             notices = self._overdue(this, releases, time.monotonic()) if not sent else []
@@ -148,9 +151,12 @@ class Conductor:
     def _sent(self):
         try:
             return self._agents.finished(0.0)
-        except AgentEnded as error:
-            self._controller.notices.append(Notice(time.monotonic(), "agent", f"the {error.name} ended"))
+        except AgentEnded:
+            self._ends("sender")
             return True
+
+    def _ends(self, name):
+        self._controller.notices.append(Notice(time.monotonic(), "agent", f"the {name} ended"))
 
     def _played(self, this):
         """Whether the controller has played all; one that has ended is started anew, and goes on."""

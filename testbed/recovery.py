@@ -6,7 +6,7 @@ import numpy as np
 
 from controller.scheduling.bounds import lower_bound_s
 from controller.scheduling.schedule import COVER_TOLERANCE_S, Schedule
-from topologies.parallel_ocs import host_interface, switch_name
+from topologies.parallel_ocs import host_interface, host_name, switch_name
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,9 @@ class Notice:
             return f"switch {switch_name(self.switch)}"
         if self.what == "port":
             return f"port {host_interface(self.host, self.switch)}"
-        return f"agent h{self.host + 1}" if self.what == "agent" else "controller"
+        if self.what == "agent":
+            return "an agent process" if self.host is None else f"agent {host_name(self.host)}"
+        return "controller"
 
 
 @dataclass

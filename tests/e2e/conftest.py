@@ -14,7 +14,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RUN = str(ROOT / "testbed" / "run.py")
 TIMEOUT_S = 120
-SHORT_PERIOD = "3s"
+SHORT_PERIOD = "2s"
 
 
 def pytest_collection_modifyitems(items):

@@ -7,7 +7,7 @@ import signal
 import numpy as np
 import pytest
 
-DEMAND = ["--demand", "moe", "--seed", "3", "--hosts", "8", "--period", "2.4s", "--rate", "20Mbit"]
+DEMAND = ["--demand", "moe", "--seed", "3", "--hosts", "8", "--period", "1.6s", "--rate", "20Mbit"]
 # (fault without its time, whether parts of the network are planned around)
 FAULTS = {
     "dies": ("switch 1 dies", True), "sticks": ("switch 1 sticks", True), "slow": ("switch 0 slow by 15ms", False),
@@ -49,3 +49,29 @@ def test_all_is_delivered_whatever_fails(run, slots, kind, switches, when):
     if kind in ("dies", "restarts") or (planned_anew and when == "early"):
         assert fault["noticed_s"] is not None
     assert [event["fault"] for event in done.events("fault")] == [fault["fault"]]
+
+
+def test_without_any_switch_left_it_tells_what_was_delivered(run):
+    done = run("--fault", "switch 0 dies at 300ms", "--fault", "switch 1 dies at 500ms")
+    assert done.status == 1, done.stderr
+    assert 0 < done.result["delivered_bytes"] < done.result["demand_bytes"]
+    assert done.result["undelivered_bytes"] == done.result["demand_bytes"] - done.result["delivered_bytes"]
+    assert "Traceback" not in done.stderr and "- (not everything was delivered)" in done.stdout
+
+
+def test_a_host_without_links_gets_its_bytes_when_one_is_back(run):
+    done = run("--hosts", "4", "--fault", "link h2-o1 down for 2s at 300ms", "--fault", "link h2-o2 down for 2s at 300ms")
+    assert done.status in (0, 3), done.stderr
+    assert done.result["undelivered_bytes"] == 0 and done.result["measured_makespan_s"] > 2.3
+    assert [event["of"] for event in done.events("notice") if event["back"]][:1] in (["port h2-o1"], ["port h2-o2"])
+
+
+def test_a_port_loses_about_what_it_is_told(run):
+    done = run("--hosts", "4", "--period", "4s", "--fault", "port h2-o1 loses 30%", "--fault", "port h2-o2 loses 30%")
+    assert done.status in (0, 3), done.stderr
+    to_h2 = [event for event in done.events("circuit") if event["output"] == 1]
+    lost = sum(event["lost_datagrams"] for event in to_h2)
+    demand = np.loadtxt(done.folder / "demand.csv", delimiter=",", dtype=int)
+    datagrams = demand[:, 1].sum() / done.result["datagram_payload_bytes"]
+    assert 0.2 < lost / datagrams < 0.4
+    assert sum(event["lost_datagrams"] for event in done.events("circuit")) < 1.1 * lost

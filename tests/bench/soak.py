@@ -1,0 +1,87 @@
+"""Random faults over random small runs: nothing is lost wherever a path is left, and nothing is left behind.
+
+    sudo .venv/bin/python tests/bench/soak.py --runs 200
+"""
+
+import argparse
+import collections
+import json
+import pathlib
+import random
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from tests.e2e.test_isolation import traces  # noqa: E402
+
+
+def random_run(choose):
+    """Arguments of a run with one to three faults, and whether a switch is sure to be left."""
+    hosts, switches = choose.randint(3, 10), choose.randint(1, 4)
+    arguments = ["--hosts", hosts, "--switches", switches, "--seed", choose.randint(0, 999), "--period", f"{choose.uniform(1, 2.5):.2f}s",
+                 "--demand", choose.choice(["moe", "benchmark:flows=3"]), "--delta", choose.choice(["10ms", "20ms", "40ms"]),
+                 "--scheduler", choose.choice(["spectra", "spectra", "less", "solstice", "rotor"])]
+    out = set()
+    for _ in range(choose.randint(1, 3)):
+        h, i, at = choose.randrange(switches), choose.randint(1, hosts), f"at {choose.uniform(0, 1.2):.2f}s"
+        fault = choose.choice([f"switch {h} dies {at}", f"switch {h} sticks {at}", f"switch {h} slow by {choose.randint(5, 60)}ms {at}",
+                               f"link h{i}-o{h + 1} down for {choose.randint(20, 800)}ms {at}",
+                               f"port h{i}-o{h + 1} loses {choose.randint(1, 30)}% {at}", f"controller restarts {at}",
+                               f"agent h{i} dies {at}"])
+        if "dies" in fault and "switch" in fault or "sticks" in fault:
+            out.add(h)
+        arguments += ["--fault", fault]
+    return [str(argument) for argument in arguments], len(out) < switches
+
+
+def main():
+    """Run them all; the exit status is 1 where something was lost or left behind."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    before, bad, statuses, recoveries_s = traces(), 0, collections.Counter(), []
+    for number in range(options.runs):
+        arguments, left = random_run(random.Random(f"{options.seed} {number}"))
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run([sys.executable, str(ROOT / "testbed" / "run.py"), "--quiet", "--out", f"{folder}/run", *arguments],
+                                  capture_output=True, text=True, timeout=180, check=False)
+            path = pathlib.Path(folder, "run", "result.json")
+            result = json.loads(path.read_text()) if path.exists() else {}
+        statuses[done.returncode] += 1
+        wrong = []
+        if done.returncode not in (0, 3) and left or done.returncode not in (0, 1, 3):
+            wrong.append(f"exit status {done.returncode}: {done.stderr.strip()[-300:]}")
+        if result.get("corrupt_bytes") or "Traceback" in done.stderr:
+            wrong.append("corrupt bytes, or a traceback")
+        if left and result.get("undelivered_bytes") != 0:
+            wrong.append(f"{result.get('undelivered_bytes')} bytes were not delivered")
+        unasked = [reason for reason in result.get("reasons") or () if "no fault was asked for" in reason]
+        if unasked:
+            wrong.append("; ".join(unasked))
+        deadline_s = time.monotonic() + 8
+        while (after := traces()) != before and time.monotonic() < deadline_s:
+            time.sleep(0.2)
+        if after != before:
+            wrong.append("something was left behind")
+            before = after
+        recoveries_s += [fault["traffic_again_s"] - fault["noticed_s"] for fault in result.get("faults") or ()
+                         if fault["traffic_again_s"] is not None and fault["fault"].startswith("switch")]
+        if wrong:
+            bad += 1
+            print(f"run {number}: {shlex.join(arguments)}\n    " + "\n    ".join(wrong), flush=True)
+    print(f"{options.runs} runs, {bad} with something wrong; exit statuses {dict(statuses)}")
+    if recoveries_s:
+        recoveries_s.sort()
+        print(f"from noticing a failed switch to traffic again: {recoveries_s[len(recoveries_s) // 2] * 1e3:.0f} ms median, "
+              f"{recoveries_s[-1] * 1e3:.0f} ms at most, of {len(recoveries_s)}")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
