@@ -16,6 +16,8 @@ import gc
 import json
 import os
 import queue
+import socket
+import struct
 import sys
 import threading
 import time
@@ -29,6 +31,7 @@ from controller.session import Session, SwitchError
 
 _CLONE_NEWNET = 0x40000000
 _EPOCH_AHEAD_S = 0.5
+_HEADER, _HELLO_TIMEOUT_S = struct.Struct("!BBHI"), 2.0
 
 
 def main(arguments=None):
@@ -73,7 +76,7 @@ def main(arguments=None):
         print(f"controller: cannot listen on {options.listen}: {error.strerror or error}", file=sys.stderr)
         return 2
     for listener in listeners:
-        framework.hub.spawn(_accept, listener)
+        framework.hub.spawn(_accept, listener, app.complaints)
     _say({"event": "listening", "framework": framework.NAME, "version": framework.VERSION})
 
     outcome = []
@@ -202,10 +205,37 @@ def _listen_inside(address, pid):
             libc.setns(own.fileno(), _CLONE_NEWNET)
 
 
-def _accept(listener):
+def _accept(listener, complaints):
     while True:
         connection, address = listener.accept()
-        framework.hub.spawn(framework.datapath_connection_factory, connection, address)
+        framework.hub.spawn(_welcome, connection, address, complaints)
+
+
+def _welcome(connection, address, complaints):
+    """Hand a connection over to the framework, if it begins as that of an OpenFlow 1.3 switch."""
+    name = f"the peer at {address[0]}:{address[1]}"
+    connection.settimeout(_HELLO_TIMEOUT_S)
+    head, deadline_s = b"", time.monotonic() + _HELLO_TIMEOUT_S
+    try:
+        while len(head) < _HEADER.size and time.monotonic() < deadline_s:
+            head = connection.recv(_HEADER.size, socket.MSG_PEEK)
+            if not head:
+                break
+            if len(head) < _HEADER.size:
+                framework.hub.sleep(0.02)
+    except OSError:
+        head = b""
+    if len(head) < _HEADER.size:
+        complaints.append(f"{name} sent no whole OpenFlow hello")
+        return connection.close()
+    version, kind, length, _ = _HEADER.unpack(head)
+    if kind != framework.ofproto_v1_3.OFPT_HELLO or length < _HEADER.size:
+        complaints.append(f"{name} sent {head.hex()}, which is no OpenFlow hello")
+        return connection.close()
+    if version < framework.ofproto_v1_3.OFP_VERSION:
+        complaints.append(f"{name} speaks OpenFlow of wire version {version}, and 1.3 (wire version 4) is needed")
+        return connection.close()
+    return framework.datapath_connection_factory(connection, address)
 
 
 _said = threading.Lock()

@@ -17,7 +17,7 @@ class Handshake(OFPHandler):
 class CircuitApp(App):
     """Connections and replies of the switches.
 
-    `datapaths` maps datapath ids to connections; `replies` receives (datapath id, message). `notice(datapath id, kind,
+    `datapaths` maps datapath ids to connections; `complaints` are lines about peers that cannot be used; `replies` receives (datapath id, message). `notice(datapath id, kind,
     message)` is called, in whatever thread hears it, for a connection that is `gone`, a port's `port` status, an `echo`.
     """
 
@@ -28,12 +28,17 @@ class CircuitApp(App):
         self.datapaths = {}
         self.replies = queue.Queue()
         self.notice = lambda dpid, kind, message: None
+        self.complaints = []
 
     @set_ev_cls(ofp_event.EventOFPStateChange, [MAIN_DISPATCHER, DEAD_DISPATCHER])
     def on_state(self, event):
         """A switch has finished its handshake, or is gone."""
         datapath = event.datapath
         if event.state == MAIN_DISPATCHER:
+            if datapath.id in self.datapaths:
+                self.complaints.append(f"two switches have datapath id {datapath.id}")
+                datapath.close()
+                return
             self.datapaths[datapath.id] = datapath
         elif self.datapaths.get(datapath.id) is datapath:
             del self.datapaths[datapath.id]

@@ -66,9 +66,13 @@ class Session:
         while missing := wanted - set(self._app.datapaths):
             if time.monotonic() > deadline_s:
                 names = ", ".join(f"o{dpid} (datapath id {dpid})" for dpid in sorted(missing))
+                strangers = [f"a switch with datapath id {dpid} did" for dpid in sorted(set(self._app.datapaths) - wanted)]
+                why = "".join(f"; {complaint}" for complaint in dict.fromkeys(self._app.complaints + strangers))
                 raise SwitchError(f"{len(missing)} of {self._count} switches did not connect within {timeout_s:g} s: "
-                                  f"{names}")
+                                  f"{names}{why}")
             time.sleep(0.005)
+        if self._app.complaints:
+            raise SwitchError("; ".join(dict.fromkeys(self._app.complaints)))
         # Our own descriptors: a connection that the framework closes must not leave its number to another file.
         self._files = {dpid - 1: os.dup(self._app.datapaths[dpid].socket.fileno()) for dpid in wanted}
         if reset:

@@ -28,6 +28,7 @@ RECEIVE_BUFFER_BYTES = 4 << 20
 LOSS_AFTER_S = 0.015  # a datagram that has not arrived by then is lost
 _NAP_S = 0.0002  # shorter sleeps cost more than they order
 _PORT = wire.UDP_PORT
+_NOBODY = 65534
 _SO_RCVBUFFORCE, _SO_SNDBUFFORCE, _SO_NO_CHECK, _SO_ATTACH_FILTER = 33, 32, 11, 26
 _LONGEST_NAP_S = 0.02  # an abort is heard at least so soon
 
@@ -105,7 +106,7 @@ class Agents:
     def __init__(self, pids, switches, datagrams, probes, seed, run):
         self.ledger = Ledger(len(datagrams), len(probes), len(pids))
         self._arguments = pids, switches, _Packets(datagrams, probes, seed, run), self.ledger
-        self._processes, self._pipes = {}, {}
+        self._processes, self._pipes, self._lossy = {}, {}, {}
         for name in _ROLES:
             self._start(name)
         for name in _ROLES:
@@ -120,25 +121,23 @@ class Agents:
         theirs.close()
 
     def revive(self):
-        """Start anew an agent process that has ended, and open the sockets of hosts whose agent has died; the ledger stays.
+        """Start both processes anew where one has ended, or the agent of a host has died; the ledger stays.
 
-        Returns
-        -------
-        list of str
-            What was revived.
+        They have given up the right to open the sockets of a host again.
         """
-        ended = [name for name, process in self._processes.items() if not process.is_alive()]
-        hosts = np.flatnonzero(self.ledger.dead_hosts).tolist()
+        if all(process.is_alive() for process in self._processes.values()) and not self.ledger.dead_hosts.any():
+            return
+        for process in self._processes.values():
+            process.kill()
+            process.join()
         self.ledger.dead_hosts[:] = 0
-        for name in ended:
+        for name in _ROLES:
             self._pipes[name].close()
             self._start(name)
-            self._expect(name, "ready", 30.0)
         for name in _ROLES:
-            if hosts and name not in ended:
-                self._pipes[name].send(("revive", hosts))
-                self._expect(name, "revived", 30.0)
-        return ended + [f"agent h{i + 1}" for i in hosts]
+            self._expect(name, "ready", 30.0)
+        for (host, switch), share in self._lossy.items():
+            self.lose(host, switch, share)
 
     def kill_host(self, host):
         """A fault: the sockets of a host are closed, in both processes."""
@@ -148,6 +147,7 @@ class Agents:
 
     def lose(self, host, switch, share):
         """A fault: from now on, a share of the packets that arrive on one interface of a host is lost."""
+        self._lossy[host, switch] = share
         self._pipes["receiver"].send(("lose", host, switch, share))
         self._expect("receiver", "losing", 5.0)
 
@@ -248,6 +248,7 @@ def _serve(target, pipe, pids, switches, packets, ledger):
         gc.freeze()
         gc.disable()
         be_punctual()
+        _drop_privileges()
         pipe.send(("ready", None))
         agent.serve(pipe)
     except (EOFError, BrokenPipeError):
@@ -255,6 +256,13 @@ def _serve(target, pipe, pids, switches, packets, ledger):
     except BaseException as error:  # noqa: BLE001
         pipe.send(("failed", f"{type(error).__name__}: {error}"))
     os._exit(0)
+
+
+def _drop_privileges():
+    """Nothing but the sockets is needed any more: become nobody, without a way back."""
+    os.setgroups([])
+    os.setresgid(_NOBODY, _NOBODY, _NOBODY)
+    os.setresuid(_NOBODY, _NOBODY, _NOBODY)
 
 
 def _open_socket(interface, address, port):
@@ -268,11 +276,11 @@ def _open_socket(interface, address, port):
     return endpoint
 
 
-def _open_sockets(pids, switches, port, hosts):
-    """{(host, switch): socket} of some hosts."""
+def _open_sockets(pids, switches, port):
+    """{(host, switch): socket}."""
     sockets = {}
-    for i in hosts:
-        with network_namespace(pids[i]):
+    for i, pid in enumerate(pids):
+        with network_namespace(pid):
             for h in range(switches):
                 sockets[i, h] = _open_socket(host_interface(i, h), host_ip(i, h), port)
     return sockets
@@ -282,8 +290,8 @@ class _Sender:
     """Sends every datagram at its instant, and lost ones again where a circuit of their pair has a spare place."""
 
     def __init__(self, pids, switches, packets, ledger):
-        self._pids, self._switches, self._packets, self._ledger = pids, switches, packets, ledger
-        self._sockets = _open_sockets(pids, switches, 0, range(len(pids)))
+        self._switches, self._packets, self._ledger = switches, packets, ledger
+        self._sockets = _open_sockets(pids, switches, 0)
         self._timeline = []
 
     def serve(self, pipe):
@@ -296,9 +304,6 @@ class _Sender:
                 for (i, h), endpoint in self._sockets.items():
                     endpoint.sendto(b"", (host_ip(0 if i else 1, h), _PORT))
                 pipe.send(("greeted", None))
-            elif command == "revive":
-                self._sockets.update(_open_sockets(self._pids, self._switches, 0, *arguments))
-                pipe.send(("revived", None))
             elif command == "play":
                 self._play(*arguments)
                 pipe.send(("played", None))
@@ -386,14 +391,11 @@ class _Receiver:
     """Checks every datagram and notes its first arrival."""
 
     def __init__(self, pids, switches, packets, ledger):
-        self._pids, self._switches, self._packets, self._ledger = pids, switches, packets, ledger
-        self._poller, self._receivers, self._sockets = select.epoll(), {}, {}
-        self._open(range(len(pids)))
-
-    def _open(self, hosts):
-        for (host, switch), endpoint in _open_sockets(self._pids, self._switches, _PORT, hosts).items():
+        self._switches, self._packets, self._ledger = switches, packets, ledger
+        self._sockets = _open_sockets(pids, switches, _PORT)
+        self._poller, self._receivers = select.epoll(), {}
+        for (host, switch), endpoint in self._sockets.items():
             endpoint.setblocking(False)
-            self._sockets[host, switch] = endpoint
             self._receivers[endpoint.fileno()] = (host, switch, endpoint.recv_into)
             self._poller.register(endpoint.fileno(), select.EPOLLIN)
 
@@ -406,9 +408,6 @@ class _Receiver:
                 del self._receivers[endpoint.fileno()]
                 endpoint.close()
             pipe.send(("buried", None))
-        elif command == "revive":
-            self._open(*arguments)
-            pipe.send(("revived", None))
         elif command == "lose":
             host, switch, share = arguments
             _drop_at_random(self._sockets[host, switch], share)

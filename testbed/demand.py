@@ -2,6 +2,7 @@
 
 import csv
 import os
+import stat
 import zipfile
 
 import numpy as np
@@ -12,6 +13,7 @@ from testbed.settings import MAX_HOSTS
 
 SUFFIXES = (".csv", ".tsv", ".npy", ".npz")
 _MAX_TEXT_BYTES = 512 << 20
+_MAX_LINE_CHARACTERS = 64 * MAX_HOSTS
 
 
 def demand_of(settings):
@@ -74,6 +76,8 @@ def read(path):
         No such file, no numbers, not square, or too large; with row and column, counted from 1.
     """
     try:
+        if not stat.S_ISREG(os.stat(path).st_mode):  # a pipe would never end
+            raise UserError(f"--demand {path}: this is no regular file")
         if path.endswith((".csv", ".tsv")):
             return _read_text(path)
         return _read_numpy(path)
@@ -87,9 +91,11 @@ def _read_text(path):
     rows = []
     try:
         with open(path, encoding="utf-8-sig", newline="") as stream:
-            for cells in csv.reader(stream, delimiter="\t" if path.endswith(".tsv") else ","):
+            for cells in csv.reader(_lines(stream, path), delimiter="\t" if path.endswith(".tsv") else ","):
                 if not any(cell.strip() for cell in cells):
                     continue
+                if max(len(cells), len(rows) + 1) > MAX_HOSTS:
+                    raise UserError(f"--demand {path}: row {len(rows) + 1} is beyond {MAX_HOSTS} hosts, the most that are possible")
                 rows.append([_number(cell, path, len(rows) + 1, column) for column, cell in enumerate(cells, 1)])
     except (UnicodeDecodeError, csv.Error) as error:
         raise UserError(f"--demand {path}: this is no text table ({error})") from None
@@ -99,6 +105,16 @@ def _read_text(path):
         if len(row) != len(rows):
             raise UserError(f"--demand {path}: not square: {len(rows)} rows, but row {number} has {len(row)} columns")
     return np.array(rows, dtype=float)
+
+
+def _lines(stream, path):
+    """The lines of a file; refuses one that is longer than the memory should be asked for."""
+    number = 0
+    while line := stream.readline(_MAX_LINE_CHARACTERS):
+        number += 1
+        if len(line) == _MAX_LINE_CHARACTERS and not line.endswith("\n"):
+            raise UserError(f"--demand {path}: line {number} is longer than {_MAX_LINE_CHARACTERS:,} characters")
+        yield line
 
 
 def _number(text, path, row, column):

@@ -289,7 +289,7 @@ def _unasked(seen):
     """What failed without a fault that was asked for."""
     asked = [fault for fault, _ in seen.injected]
     for text in dict.fromkeys(f"{notice.name} failed ({notice.by})" for notice in seen.notices
-                              if not notice.back and not any(notice.about(fault) for fault in asked)):
+                              if not notice.back and not any(notice.explained_by(fault) for fault in asked)):
         yield f"{text}, and no fault was asked for: look into log.txt"
 
 

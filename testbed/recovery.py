@@ -25,6 +25,10 @@ class Notice:
         kinds = {"switch": ("dies", "sticks", "slow"), "port": ("down", "loses"), "agent": ("agent",), "controller": ("restarts",)}
         return fault.kind in kinds[self.what] and (self.switch, self.host) == (fault.switch, fault.host)
 
+    def explained_by(self, fault):
+        """Whether an injected fault can be the reason: a port lets nothing pass where the other end of its circuit fails."""
+        return self.about(fault) or self.what == "port" and (fault.kind == "agent" or fault.switch == self.switch)
+
     @property
     def name(self):
         """What it is of, in words."""

@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import stat
 from typing import Annotated, Literal, Optional
 
 import pydantic
@@ -13,6 +14,7 @@ from testbed.units import parse_rate_bps, parse_time_s
 from topologies.parallel_ocs import MAX_SWITCHES
 
 MAX_HOSTS = 4096
+_MAX_CONFIG_CHARACTERS = 64 << 10
 
 
 def _no_truth(value):
@@ -139,11 +141,18 @@ def load(options, config=None):
 
 def _read_config(path):
     try:
+        if not stat.S_ISREG(os.stat(path).st_mode):  # a pipe would never end
+            raise UserError(f"--config {path}: this is no regular file")
         with open(path, encoding="utf-8") as stream:
-            values = yaml.safe_load(stream)
+            text = stream.read(_MAX_CONFIG_CHARACTERS + 1)
+        if len(text) > _MAX_CONFIG_CHARACTERS:
+            raise UserError(f"--config {path}: larger than {_MAX_CONFIG_CHARACTERS >> 10} KiB: this is no configuration")
+        if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text, yaml.SafeLoader)):
+            raise UserError(f"--config {path}: YAML aliases (*name) are not read here; write the value out")
+        values = yaml.safe_load(text)
     except OSError as error:
         raise UserError(f"--config {path}: {error.strerror}") from None
-    except (yaml.YAMLError, ValueError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise UserError(f"--config {path}: this is no YAML ({' '.join(str(error).split())})") from None
     if values is None:
         return {}
