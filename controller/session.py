@@ -11,6 +11,7 @@ from controller.framework import ofproto_v1_3
 
 _STATS_TIMEOUT_S = 5.0
 _ECHO_EVERY_S, _SILENT_S = 0.1, 0.5  # a switch that has not answered for so long has failed
+_RULES_TIMEOUT_S = 0.3
 _BLOCKED_S = 1.0
 _REHEARSALS, _SETTLE_S = 4, 0.02
 
@@ -227,7 +228,7 @@ class Session:
         """Rules of each switch that was asked, from replies of one or several parts."""
         rules = {h: set() for h in requests.values()}
         waiting = dict(requests)
-        deadline_s = time.monotonic() + (_SILENT_S if self._watching else _STATS_TIMEOUT_S)
+        deadline_s = time.monotonic() + (_RULES_TIMEOUT_S if self._watching else _STATS_TIMEOUT_S)
         while waiting:
             try:
                 _, message = self._app.replies.get(timeout=max(0.001, deadline_s - time.monotonic()))

@@ -76,7 +76,7 @@ def read(path):
         No such file, no numbers, not square, or too large; with row and column, counted from 1.
     """
     try:
-        if not stat.S_ISREG(os.stat(path).st_mode):  # a pipe would never end
+        if not os.path.isdir(path) and not stat.S_ISREG(os.stat(path).st_mode):  # a pipe would never end
             raise UserError(f"--demand {path}: this is no regular file")
         if path.endswith((".csv", ".tsv")):
             return _read_text(path)

@@ -141,7 +141,7 @@ def load(options, config=None):
 
 def _read_config(path):
     try:
-        if not stat.S_ISREG(os.stat(path).st_mode):  # a pipe would never end
+        if not os.path.isdir(path) and not stat.S_ISREG(os.stat(path).st_mode):  # a pipe would never end
             raise UserError(f"--config {path}: this is no regular file")
         with open(path, encoding="utf-8") as stream:
             text = stream.read(_MAX_CONFIG_CHARACTERS + 1)
