@@ -31,6 +31,7 @@ from controller.session import Session, SwitchError
 
 _CLONE_NEWNET = 0x40000000
 _EPOCH_AHEAD_S = 0.5
+_RESUME_TIMEOUT_S = 3.0  # Open vSwitch tries again every second
 _HEADER, _HELLO_TIMEOUT_S = struct.Struct("!BBHI"), 2.0
 
 
@@ -109,7 +110,7 @@ def _obey(session, clock, options, state):
     """What the session's thread does: connect, then do what it is told."""
     commands = queue.Queue()
     threading.Thread(target=_read_commands, args=(commands, clock), daemon=True).start()
-    session.await_switches(options.timeout, reset=state is None)
+    session.await_switches(options.timeout if state is None else _RESUME_TIMEOUT_S, reset=state is None)
     if state is not None:
         session.watch()
         actions = session.resume(Schedule.from_json(json.dumps(state["schedule"])), state["epoch_s"], **_timing(state))

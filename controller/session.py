@@ -13,7 +13,7 @@ _STATS_TIMEOUT_S = 5.0
 _ECHO_EVERY_S, _SILENT_S = 0.1, 0.5  # a switch that has not answered for so long has failed
 _RULES_TIMEOUT_S = 0.3
 _BLOCKED_S = 1.0
-_REHEARSALS, _SETTLE_S = 4, 0.02
+_REHEARSALS, _RESUMES, _SETTLE_S = 4, 3, 0.02
 
 
 class SwitchError(Exception):
@@ -55,7 +55,8 @@ class Session:
         ----------
         timeout_s : float
         reset : bool
-            False leaves what they hold and forward as it is.
+            False, where they are met again, leaves what they hold and forward as it is, and does without those that are
+            missing.
 
         Raises
         ------
@@ -65,7 +66,11 @@ class Session:
         deadline_s = time.monotonic() + timeout_s
         wanted = {h + 1 for h in self._alive}
         while missing := wanted - set(self._app.datapaths):
-            if time.monotonic() > deadline_s:
+            if time.monotonic() > deadline_s and not reset:
+                for dpid in missing:
+                    self._fails(dpid - 1, "did not connect again")
+                wanted -= missing
+            elif time.monotonic() > deadline_s:
                 names = ", ".join(f"o{dpid} (datapath id {dpid})" for dpid in sorted(missing))
                 strangers = [f"a switch with datapath id {dpid} did" for dpid in sorted(set(self._app.datapaths) - wanted)]
                 why = "".join(f"; {complaint}" for complaint in dict.fromkeys(self._app.complaints + strangers))
@@ -181,10 +186,11 @@ class Session:
         list of Action
             For `play`.
         """
-        now_s = self._clock.now() - epoch_s
-        for action in player.resume_actions(schedule, self._protocol, now_s):
-            if action.switch in self._alive:
+        for _ in range(_RESUMES):  # more than once, for the reason that `rehearse` tells
+            now_s = self._clock.now() - epoch_s
+            for action in player.resume_actions(schedule, self._protocol, now_s):
                 self.write(action.switch, action.data)
+            self._clock.sleep(_SETTLE_S)
         return [action for action in player.plan_actions(schedule, self._protocol, **timing)[1] if action.send_s > now_s]
 
     def play(self, actions, epoch_s):

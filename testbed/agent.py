@@ -148,8 +148,9 @@ class Agents:
     def lose(self, host, switch, share):
         """A fault: from now on, a share of the packets that arrive on one interface of a host is lost."""
         self._lossy[host, switch] = share
-        self._pipes["receiver"].send(("lose", host, switch, share))
-        self._expect("receiver", "losing", 5.0)
+        if not self.ledger.dead_hosts[host]:
+            self._pipes["receiver"].send(("lose", host, switch, share))
+            self._expect("receiver", "losing", 5.0)
 
     @property
     def pids(self):

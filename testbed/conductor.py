@@ -109,8 +109,7 @@ class Conductor:
     def _play(self, schedule, releases, ahead_s):
         first = not self.rounds
         shift_s = 0.0 if first else time.monotonic() + ahead_s - self.rounds[0].epoch_s
-        self._controller.arm(schedule, self._plan.compensation_s, self._injector.late_s(shift_s),
-                             self.survivors.switches_out)
+        self._arm_controller(schedule, shift_s)
         self._agents.arm(releases, with_probes=first)
         this = Round(time.monotonic() + ahead_s, schedule.makespan_s, int((releases.sequence >= 0).sum()))
         self.rounds.append(this)
@@ -121,6 +120,22 @@ class Conductor:
         end_s = (this.aborted_s or this.epoch_s + schedule.makespan_s) + _GRACE_S
         while len(self._agents.ledger.missing()) and (rest_s := end_s - time.monotonic()) > 0:
             time.sleep(min(rest_s, 0.002))
+
+    def _arm_controller(self, schedule, shift_s):
+        while True:
+            try:
+                return self._controller.arm(schedule, self._plan.compensation_s, self._injector.late_s(shift_s),
+                                            self.survivors.switches_out)
+            except ControllerEnded:
+                if self._restart_controller():  # it plays what it did before: no more of that
+                    self._controller.tell(do="abort")
+                    self._controller.expect("played", READY_TIMEOUT_S)
+
+    def _restart_controller(self):
+        self._controller.notices.append(Notice(time.monotonic(), "controller", "its process ended"))
+        resumes = self._controller.restart()
+        self._blind_until_s = time.monotonic() + _OVERDUE_FROM_S  # what was lost meanwhile tells of nothing else
+        return resumes
 
     def _attend(self, this, releases):
         """Inject what is due, and look for what fails, until the round is over, or aborted."""
@@ -142,11 +157,15 @@ class Conductor:
                 this.aborted_s = time.monotonic()
                 self._agents.abort()
                 if not played:
-                    self._controller.tell(do="abort")
+                    self._abort_controller()
             if not (played and sent):
                 ends = [self._controller] * (not played) + [self._agents.sender_pipe] * (not sent)
                 rest_s = epoch_s + self._injector.next_s() - time.monotonic()
                 select.select(ends, [], [], max(0.0, min(_LOOK_EVERY_S, rest_s)))
+
+    def _abort_controller(self):
+        with contextlib.suppress(ControllerEnded):  # heard of when it is listened to
+            self._controller.tell(do="abort")
 
     def _sent(self):
         try:
@@ -163,9 +182,9 @@ class Conductor:
         try:
             message = self._controller.take(0.0)
         except ControllerEnded:
-            self._controller.notices.append(Notice(time.monotonic(), "controller", "its process ended"))
-            self._controller.restart()
-            self._blind_until_s = time.monotonic() + _OVERDUE_FROM_S  # what was lost meanwhile tells of nothing else
+            self._restart_controller()
+            if this.aborted_s is not None:
+                self._abort_controller()
             return False
         if message is None:
             return False

@@ -52,12 +52,20 @@ class ControllerProcess:
         self.pid = self._process.pid
 
     def restart(self):
-        """Start it anew after its end: it goes on by its own state, once the switches have connected again."""
+        """Start it anew after its end: it goes on by its own state, once the switches have connected again.
+
+        Returns
+        -------
+        bool
+            Whether there was a state, so that it plays, and will say when it has played all.
+        """
         self._process.kill()
         self._process.communicate()
-        self._start("--resume")
+        resumes = os.path.exists(_STATE)
+        self._start(*(["--resume"] if resumes else []))
         self.expect("listening", READY_TIMEOUT_S)
         self.await_ready()
+        return resumes
 
     def await_ready(self):
         """Wait until all switches have connected.
