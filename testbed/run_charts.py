@@ -12,7 +12,7 @@ from testbed.report import DIFFERENCE
 from testbed.units import format_bytes, format_time
 
 WIDTH_IN = 6.0  # legible on a page as wide as this, and on a telephone
-_PLANNED, _MEASURED, _DARK = "#9ecae1", "#2171b5", "#808080"
+_PLANNED, _MEASURED, _DARK, _FAULT = "#9ecae1", "#2171b5", "#808080", "#D55E00"
 
 
 def demand(run):
@@ -35,20 +35,25 @@ def gantt(run, end_s=None):
             for k, (slot, window) in enumerate(zip(run.schedule.switches[h], run.schedule.windows(h))):
                 _bar(axis, -h + 0.2, window.dark_s, window.lit_s, window.end_s, _PLANNED, f"planned-{h}-{k}")
                 facts[f"planned-{h}-{k}"] = _planned_fact(h, k, slot, window)
-                if seen.get(k):
+                if k in seen:
                     _bar(axis, -h - 0.2, *seen[k], _MEASURED, f"measured-{h}-{k}")
                     facts[f"measured-{h}-{k}"] = _measured_fact(h, k, seen[k], circuits.get((h, k), []))
+            for lit_s, dark_s in _later(run, h):
+                axis.barh(-h - 0.2, dark_s - lit_s, 0.36, lit_s, color=_MEASURED, edgecolor="white", linewidth=0.5)
         axis.set_yticks([-h for h in range(switches)], [f"o{h + 1}" for h in range(switches)])
         axis.set_ylim(-switches + 0.45, 0.55)
         axis.set_xlim(0, end_s)
         axis.grid(axis="y", visible=False)
         axis.set_xlabel("seconds from the epoch")
         axis.axvline(run.result["computed_makespan_s"], color="black", linewidth=1, linestyle=":")
+        for event in run.of("fault"):
+            axis.axvline(event["t_s"], color=_FAULT, linewidth=1.5)
         patch = matplotlib.patches.Patch
         figure.legend(handles=[
             patch(facecolor=_PLANNED, label="planned"), patch(facecolor=_MEASURED, label="measured"),
             patch(facecolor="none", edgecolor=_DARK, hatch="////", label="dark (reconfiguring)"),
-            matplotlib.lines.Line2D([], [], color="black", linewidth=1, linestyle=":", label="computed makespan")],
+            matplotlib.lines.Line2D([], [], color="black", linewidth=1, linestyle=":", label="computed makespan"),
+            *([matplotlib.lines.Line2D([], [], color=_FAULT, linewidth=1.5, label="fault")] if run.of("fault") else [])],
             loc="outside lower center", ncols=2)
     return figure, facts
 
@@ -67,6 +72,22 @@ def _seen(run, h):
     return {k: (instants["dark", k], instants["lit", k], instants["dark", k + 1])
             for k in range(len(run.schedule.switches[h]))
             if {("dark", k), ("lit", k), ("dark", k + 1)} <= instants.keys()}
+
+
+def _later(run, h):
+    """(lit, end) of what was lit in repairs, or was cut short by a fault, by the instants of the messages."""
+    lit_s = {}
+    ends_s = {event["round"]: event["t_s"] for event in run.of("aborted")}
+    last_s = max((event["t_s"] for event in run.of("delivered") + run.of("pair")), default=0.0)
+    whole = _seen(run, h)
+    for event in run.events:
+        if event["event"] == "lit" and event["switch"] == h and (event["round"] or event["slot"] not in whole):
+            lit_s[event["round"], event["slot"]] = event["sent_s"]
+    for event in run.events:
+        if event["event"] == "dark" and event["switch"] == h and (event["round"], event["slot"] - 1) in lit_s:
+            yield lit_s.pop((event["round"], event["slot"] - 1)), event["sent_s"]
+    for (number, _), start_s in lit_s.items():
+        yield start_s, max(start_s, min(ends_s.get(number, last_s), last_s))
 
 
 def _planned_fact(h, k, slot, window):
@@ -138,6 +159,8 @@ def delivered(run):
                                          ("ideal_bytes", "ideal", "#E69F00", (0, (2, 4)))):
             axis.plot(t_s, [event[key] / 1e6 for event in events], linestyle=style, color=colour, label=label, linewidth=1.6)
         axis.axvline(run.result["computed_makespan_s"], color="black", linewidth=1, linestyle=":", label="computed makespan")
+        for event in run.of("fault") + [event for event in run.of("notice") if not event["back"]]:
+            axis.axvline(event["t_s"], color=_FAULT, linewidth=1.2, linestyle="-" if event["event"] == "fault" else ":")
         axis.set(xlabel="seconds from the epoch", ylabel="delivered (MB)", xlim=(0, None), ylim=(0, None))
         figure.legend(loc="outside lower center", ncols=3)
     return figure, {}

@@ -159,3 +159,17 @@ def name_of(pid):
             return stream.read().strip()
     except OSError:
         return ""
+
+
+def test_agents_give_root_up(start):
+    running = start("--period", "4s")
+    running.await_text("controller ready")
+    time.sleep(0.5)
+    agents = agents_of(running)
+    assert len(agents) == 2
+    for pid in agents:
+        with open(f"/proc/{pid}/status", encoding="utf-8") as stream:
+            status = dict(line.rstrip("\n").split(":\t", 1) for line in stream if ":\t" in line)
+        assert status["Uid"].split() == ["65534"] * 4 and status["Gid"].split() == ["65534"] * 4 and not status["Groups"].strip()
+        assert int(status["CapEff"], 16) == int(status["CapPrm"], 16) == 0
+    assert running.finish().status in (0, 3)
