@@ -39,12 +39,45 @@ def random_run(choose):
     return [str(argument) for argument in arguments], len(out) < switches
 
 
+def kill(times, choose):
+    """SIGKILL runs at random instants: 8 s later nothing of them is left, and a run that is started at once is as ever."""
+    before, bad = traces(), 0
+    for number in range(times):
+        with tempfile.TemporaryDirectory() as folder:
+            def start(name):
+                return subprocess.Popen([sys.executable, str(ROOT / "testbed" / "run.py"), "--quiet", "--hosts", "8", "--switches", "4",
+                                         "--period", "4s", "--out", f"{folder}/{name}"], stdout=subprocess.DEVNULL)
+
+            victim, instant_s = start("killed"), choose.uniform(0, 5)
+            time.sleep(instant_s)
+            victim.kill()
+            victim.wait()
+            if number % 5 == 0:
+                status = start("next").wait()
+                if status not in (0, 3):
+                    bad += 1
+                    print(f"killed after {instant_s:.2f} s: a run started at once ended with {status}", flush=True)
+            deadline_s = time.monotonic() + 8
+            while (after := traces()) != before and time.monotonic() < deadline_s:
+                time.sleep(0.1)
+            if after != before:
+                bad += 1
+                print(f"killed after {instant_s:.2f} s: left behind {[(was, now) for was, now in zip(before, after) if was != now]}",
+                      flush=True)
+                before = after
+    print(f"{times} runs killed, {bad} with something wrong")
+    return 1 if bad else 0
+
+
 def main():
     """Run them all; the exit status is 1 where something was lost or left behind."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--kills", type=int, default=0, help="instead, kill so many runs at random instants")
     options = parser.parse_args()
+    if options.kills:
+        return kill(options.kills, random.Random(options.seed))
     before, bad, statuses, recoveries_s = traces(), 0, collections.Counter(), []
     for number in range(options.runs):
         arguments, left = random_run(random.Random(f"{options.seed} {number}"))

@@ -14,14 +14,17 @@ from topologies.parallel_ocs import ParallelOCS
 
 
 def traces():
-    """What a run could leave behind on the machine: links, namespaces, mounts, files of Open vSwitch, cgroups."""
+    """What a run could leave behind on the machine: links, mounts, files of Open vSwitch, cgroups, processes."""
     links = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True).stdout
     with open("/proc/self/mounts", encoding="utf-8") as stream:
         mounts = sorted(line.split()[1] for line in stream)
     files = sorted(os.path.join(folder, name) for top in ("/run/openvswitch", "/run/netns")
                    for folder, _, names in os.walk(top) for name in names)
     cgroups = sorted(folder for folder, _, _ in os.walk("/sys/fs/cgroup"))
-    return [line.split(":")[1] for line in links.splitlines()], mounts, files, cgroups
+    processes = sorted(entry for entry in os.listdir("/proc") if entry.isdigit()
+                       and (name_of(entry) in ("ovs-vswitchd", "ovsdb-server", "tcpdump") or b"mininet:" in cmdline_of(entry)
+                            or b"\0controller\0" in cmdline_of(entry)))
+    return [line.split(":")[1] for line in links.splitlines()], mounts, files, cgroups, processes
 
 
 def test_nothing_is_left_after_success(start):
