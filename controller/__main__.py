@@ -32,7 +32,7 @@ from controller.session import Session, SwitchError
 _CLONE_NEWNET = 0x40000000
 _EPOCH_AHEAD_S = 0.5
 _RESUME_TIMEOUT_S = 3.0  # Open vSwitch tries again every second
-_HEADER, _HELLO_TIMEOUT_S = struct.Struct("!BBHI"), 2.0
+_HEADER, _HELLO_TIMEOUT_S = struct.Struct("!BBHI"), 1.0
 
 
 def main(arguments=None):

@@ -16,7 +16,7 @@ from testbed.network import run
 from tests.e2e.test_switching import inside
 
 HELLO, ECHO_REQUEST, ECHO_REPLY, FEATURES_REQUEST, FEATURES_REPLY, MULTIPART_REQUEST, MULTIPART_REPLY = 0, 2, 3, 5, 6, 18, 19
-TIMEOUT_S = 3
+TIMEOUT_S = 2
 
 
 def message(kind, xid=0, body=b"", version=4):
@@ -73,7 +73,7 @@ def guarded(behave, endpoint):
 @pytest.mark.parametrize("peers, words", [
     ([sending(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n")], "sent 474554202f204854, which is no OpenFlow hello"),
     ([sending(os.urandom(3))], "sent no whole OpenFlow hello"),
-    ([sending(message(HELLO) + b"\x04\x06\x00")], "2 of 2 switches did not connect within 3 s: o1 (datapath id 1), o2"),
+    ([sending(message(HELLO) + b"\x04\x06\x00")], "2 of 2 switches did not connect within 2 s: o1 (datapath id 1), o2"),
     ([sending(message(HELLO, version=1))], "speaks OpenFlow of wire version 1, and 1.3 (wire version 4) is needed"),
     ([answering(1), answering(1)], "two switches have datapath id 1"),
     ([answering(1), answering(7)], "a switch with datapath id 7 did"),

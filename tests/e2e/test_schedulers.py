@@ -19,7 +19,7 @@ SWEEP = [sys.executable, str(ROOT / "testbed" / "sweep.py"), "--demands", "gpt",
 
 @pytest.mark.parametrize("scheduler", [name for name in SCHEDULERS if name != "spectra"])
 def test_schedule_is_played_and_all_arrives(run, scheduler):
-    finished = run("--scheduler", scheduler, "--hosts", "4", "--demand", "gpt", "--period", "2s")
+    finished = run("--scheduler", scheduler, "--hosts", "4", "--demand", "gpt", "--period", "1.2s")
     result = finished.result
     assert finished.status in (0, 3), finished.stderr
     assert result["scheduler"] == scheduler

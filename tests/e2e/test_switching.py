@@ -107,7 +107,7 @@ def test_every_port_is_counted_and_a_missing_link_named():
 def leave_a_switch_out():
     network = OpticalNetwork(ParallelOCS(hosts=2, switches=2))
     process = subprocess.Popen(
-        [sys.executable, "-m", "controller", "--switches", "2", "--commands", "--timeout", "8", "--netns-of",
+        [sys.executable, "-m", "controller", "--switches", "2", "--commands", "--timeout", "4", "--netns-of",
          *(str(switch.pid) for switch in network.switches)], cwd=ROOT, text=True, stdin=subprocess.PIPE,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     process.stdout.readline()
