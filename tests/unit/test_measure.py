@@ -12,9 +12,11 @@ from testbed.agent import Ledger
 from testbed.calibration import GUESS
 from testbed.conductor import Round
 from testbed.experiment import Observation
+from testbed.faults import Fault
 from testbed.measure import CPU_BUSY_MAX, CPU_STEAL_MAX, SENDER_LATE_P99_MAX_S, measure, planned
 from testbed.plan import make_plan
 from testbed.probes import plan_probes
+from testbed.recovery import Notice
 from testbed.report import to_json
 from testbed.settings import load
 
@@ -405,3 +407,32 @@ def test_observation_is_left_as_it_is(seen):
               if isinstance(getattr(seen, field.name), np.ndarray)}
     measure(PLAN, seen)
     assert all(np.array_equal(getattr(seen, name), array) for name, array in before.items())
+
+
+def test_what_fails_unasked_is_a_reason_and_what_was_asked_for_is_none(seen):
+    seen.notices = [Notice(EPOCH_S + 0.2, "switch", "connection closed", switch=1)]
+    assert any("switch o2 failed (connection closed), and no fault was asked for" in reason for reason in result_of(seen)["reasons"])
+    seen.injected = [(Fault("switch 1 dies at 0.1s", "dies", 0.1, switch=1), 0.1)]
+    result = result_of(seen)
+    assert result["reasons"] == [] and result["trustworthy"]
+    assert result["faults"] == [{"fault": "switch 1 dies at 0.1s", "injected_s": 0.1, "noticed_s": pytest.approx(0.2),
+                                 "by": "connection closed", "traffic_again_s": None}]
+
+
+def test_after_an_abort_the_first_round_is_judged_only_up_to_it(seen):
+    first, = seen.rounds
+    first.aborted_s = EPOCH_S + first.makespan_s / 2
+    late = seen.first_sent_s > first.aborted_s
+    again_s = first.aborted_s + 0.1
+    seen.rounds.append(Round(again_s, 1.0, int(late.sum()), []))
+    for times_s in (seen.first_sent_s, seen.last_sent_s, seen.arrived_s):
+        times_s[late] += 0.5
+    seen.notices = [Notice(first.aborted_s - 0.01, "switch", "connection closed", switch=1)]
+    seen.injected = [(Fault("switch 1 dies", "dies", 0.0, switch=1), 0.0)]
+    seen.bounds_s = [(first.aborted_s, 0.5)]
+    result = result_of(seen)
+    assert result["difference_s"] is None and result["losses"]["datagrams"] == 0 and result["undelivered_bytes"] == 0
+    assert result["sender_late_s"]["max"] < 1e-6
+    assert result["faults"][0]["traffic_again_s"] > result["faults"][0]["noticed_s"]
+    assert result["survivors_lower_bound_s"] == pytest.approx(first.makespan_s / 2 + 0.5)
+    assert result["faults_cost_s"] == pytest.approx(result["measured_makespan_s"] - result["predicted_makespan_s"])
