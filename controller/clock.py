@@ -21,11 +21,6 @@ class MonotonicClock:
         """Seconds."""
         return time.monotonic()
 
-    @staticmethod
-    def sleep(seconds):
-        """Sleep for a time."""
-        time.sleep(seconds)
-
     def sleep_until(self, deadline_s):
         """Sleep to an absolute time; returns at once where it is past. False where the sleep was interrupted."""
         while (rest_s := deadline_s - time.monotonic()) > 0:

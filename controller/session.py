@@ -105,7 +105,7 @@ class Session:
         while True:
             for h in self.alive:  # a list of its own: another thread may leave one out meanwhile
                 self.write(h, echo)
-            self._clock.sleep(_ECHO_EVERY_S)
+            time.sleep(_ECHO_EVERY_S)
             for h in self.alive:
                 if self._clock.now() - self._answered_s[h] > _SILENT_S:
                     self._fails(h, f"no echo reply for {_SILENT_S:g} s")
@@ -190,7 +190,7 @@ class Session:
             now_s = self._clock.now() - epoch_s
             for action in player.resume_actions(schedule, self._protocol, now_s):
                 self.write(action.switch, action.data)
-            self._clock.sleep(_SETTLE_S)
+            time.sleep(_SETTLE_S)
         return [action for action in player.plan_actions(schedule, self._protocol, **timing)[1] if action.send_s > now_s]
 
     def play(self, actions, epoch_s):

@@ -84,7 +84,6 @@ class AgentEnded(TestbedError):
 
     def __init__(self, name):
         super().__init__(f"the {name} ended before its time")
-        self.name = name
 
 
 class Agents:
@@ -176,15 +175,15 @@ class Agents:
         """End the round that goes on: nothing more is sent of it; `finished` then tells."""
         self.ledger.abort[0] = 1
 
-    def finished(self, timeout_s):
-        """Whether, within a time, the sender has sent all of a round, or was aborted; when stands in the ledger.
+    def finished(self):
+        """Whether the sender has sent all of a round, or was aborted; when stands in the ledger.
 
         Raises
         ------
         AgentEnded
             The sender has ended.
         """
-        if not self._pipes["sender"].poll(timeout_s):
+        if not self._pipes["sender"].poll():
             return False
         self._expect("sender", "played", 0.0)
         return True

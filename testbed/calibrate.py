@@ -3,7 +3,6 @@
     sudo .venv/bin/python testbed/calibrate.py
 """
 
-import os
 import sys
 
 from rich.console import Console
@@ -36,7 +35,7 @@ def _calibrate(arguments):
     if kept is None:
         check_machine(Settings())
         with alone(False, say):
-            kept = calibration.measure_machine(lambda plan: isolated_run(plan, os.devnull, lambda text: None), say)
+            kept = calibration.measure_machine(isolated_run, say)
     show(kept)
     return DELIVERED
 

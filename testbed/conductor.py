@@ -169,7 +169,7 @@ class Conductor:
 
     def _sent(self):
         try:
-            return self._agents.finished(0.0)
+            return self._agents.finished()
         except AgentEnded:
             self._ends("sender")
             return True
@@ -207,11 +207,8 @@ class Conductor:
                 changes = changes or not notice.back or rest_s > _WORTH_S
             changes = changes or notice.what == "agent"
         if changes:
-            ledger, plan = self._agents.ledger, self._plan
-            demand_s = np.zeros((plan.hosts, plan.hosts))
-            missing = ledger.missing()
-            np.add.at(demand_s, (plan.datagrams.source[missing], plan.datagrams.destination[missing]),
-                      plan.link.wire_s(plan.datagrams.size_bytes[missing].astype(float), 1))
+            plan = self._plan
+            demand_s = transfer.repair_demand_s(plan.datagrams, self._agents.ledger.missing(), plan.hosts, plan.link, least_s=0.0)
             self.bounds_s.append((time.monotonic(), self.survivors.lower_bound_s(demand_s, plan.schedule.delta_s)))
         return changes
 

@@ -101,8 +101,7 @@ def _command(arguments):
 def _plan_anew(settings, stages):
     """Calibrate the machine, and plan again by what it can carry."""
     stages.enter("calibrate")
-    machine = calibration.load() or calibration.measure_machine(
-        lambda trial: isolated_run(trial, os.devnull, lambda text: None), stages.say)
+    machine = calibration.load() or calibration.measure_machine(isolated_run, stages.say)
     stages.enter("plan")
     plan = make_plan(settings, machine)
     stages.enter(None)
@@ -159,9 +158,9 @@ def _run(plan, folder, stages):
     return DELIVERED if result["trustworthy"] else UNTRUSTWORTHY
 
 
-def isolated_run(plan, log_path, say):
-    """Conduct a plan without repairs; returns what was seen."""
-    with _conducted(plan, log_path, say, repairs=False) as seen:
+def isolated_run(plan):
+    """Conduct a plan silently and without repairs; returns what was seen."""
+    with _conducted(plan, os.devnull, lambda text: None, repairs=False) as seen:
         return seen
 
 
