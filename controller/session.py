@@ -38,15 +38,15 @@ class Session:
     def __init__(self, app, protocol, switches, clock, say, alive=None):
         self._app, self._protocol, self._count, self._clock, self._say = app, protocol, switches, clock, say
         self._files, self._locks = {}, [threading.Lock() for _ in range(switches)]
-        self._alive = set(range(switches) if alive is None else alive)
+        self._alive, self._left_out = set(range(switches) if alive is None else alive), set()
         self._watching = False
         self._answered_s = [0.0] * switches
         self._next_xid = 1
 
     @property
     def alive(self):
-        """Indices of the switches that have not failed."""
-        return sorted(self._alive)
+        """Indices of the switches that have not failed and are not left out."""
+        return sorted(self._alive - self._left_out)
 
     def await_switches(self, timeout_s, reset=True):
         """Wait until every switch has connected, make all dark, and check that they are.
@@ -96,8 +96,10 @@ class Session:
         threading.Thread(target=self._ask, daemon=True).start()
 
     def leave_out(self, switches):
-        """Speak no more to switches that others have seen fail."""
-        self._alive -= set(switches)
+        """Speak no more to switches that others have seen fail, until another call does without them."""
+        for h in self._left_out - set(switches):
+            self._answered_s[h] = self._clock.now()  # it was not asked meanwhile
+        self._left_out = set(switches)
 
     def _ask(self):
         parser = self._protocol.ofproto_parser
@@ -223,7 +225,7 @@ class Session:
             requests[xid] = h
             self.write(h, circuits.to_bytes([request], xid))
         for h, rules in self._replies(requests).items():
-            if h not in self._alive:
+            if h not in self.alive:
                 continue
             expected = circuits.expected_rules(player.table_of(0), permutations[h])
             if rules != expected:
@@ -272,7 +274,7 @@ class Session:
 
         The framework writes whole messages in single calls too, so that messages never mix.
         """
-        if switch not in self._alive:
+        if switch not in self._alive or switch in self._left_out:
             return
         file = self._files[switch]
         view = memoryview(data)

@@ -12,7 +12,7 @@ from testbed import transfer
 from testbed.agent import AgentEnded
 from testbed.control import READY_TIMEOUT_S, ControllerEnded
 from testbed.errors import TestbedError
-from testbed.recovery import Notice, Survivors, schedule_around
+from testbed.recovery import NOTHING_ARRIVES, Notice, Survivors, schedule_around
 
 _EPOCH_AHEAD_S = 0.3
 _REPAIR_AHEAD_S = 0.005
@@ -94,7 +94,9 @@ class Conductor:
             demand_s = transfer.repair_demand_s(datagrams, missing, plan.hosts, plan.link, transfer.REPAIR_SLOT_S * 2**idle_rounds)
             reachable = self.survivors.usable().any(axis=0)
             if not (demand_s * reachable).any():
-                if not self._hope():
+                if self.survivors.readmit():
+                    idle_rounds += 1  # it is tried again, with longer slots
+                elif not self._hope():
                     return
                 continue
             schedule = schedule_around(demand_s * reachable, plan.schedule.delta_s, SCHEDULERS[plan.settings.scheduler],
@@ -245,7 +247,7 @@ class Conductor:
             return Notice(now_s, what, by, **of)
 
         notices = [notice("agent", "it sends nothing", host=i) for i in silent(source, release_s, passed, sent, n, _TELLING // 2)]
-        notices += [notice("switch", "nothing arrives over it", switch=h)
+        notices += [notice("switch", NOTHING_ARRIVES, switch=h)
                     for h in silent(switch, release_s, sent & recent, arrived, switches, _TELLING_OF_SWITCH) if h in self.survivors.alive]
         if notices:
             return notices
@@ -259,7 +261,7 @@ class Conductor:
         for i in {i for i, _ in out} - hosts_good - self._suspected_hosts:
             self._suspected_hosts.add(i)  # its agent, rather than all its links at once; if that was not it, they are next
             return [notice("agent", "it takes nothing", host=i)]
-        return [notice("port", "nothing arrives over it", host=i, switch=h) for i, h in out]
+        return [notice("port", NOTHING_ARRIVES, host=i, switch=h) for i, h in out]
 
     def _hope(self):
         """Wait for a link to come back; whether one has."""

@@ -1,7 +1,10 @@
 """The errors a user can cause, and how the command line tells them: one line and an exit status."""
 
 import argparse
+import contextlib
 import difflib
+import os
+import signal
 import sys
 
 DELIVERED = 0
@@ -60,6 +63,8 @@ class Parser(argparse.ArgumentParser):
 def exit_status(program, function):
     """Run a program's function; what it raises is told in one line on standard error.
 
+    An interrupt (ctrl-C, SIGTERM, SIGHUP) is raised in it as KeyboardInterrupt, once; another one ends the program at once.
+
     Parameters
     ----------
     program : str
@@ -72,13 +77,38 @@ def exit_status(program, function):
     int
         That status, or the one that goes with the error.
     """
+    with _interruptible(program):
+        try:
+            return function()
+        except UserError as error:
+            message, status = error, BAD_INPUT
+        except TestbedError as error:
+            message, status = error, UNDELIVERED
+        except KeyboardInterrupt:
+            message, status = "interrupted; everything it had started is gone", INTERRUPTED
+        print(f"{program}:", " ".join(str(message).split()), file=sys.stderr)  # one line, whatever a name contains
+        return status
+
+
+@contextlib.contextmanager
+def _interruptible(program):
+    """The first interrupt is a KeyboardInterrupt; the second ends this process, and with it, by the kernel, all it started."""
+    def first(_number, _frame):
+        for number in before:
+            signal.signal(number, second)
+        raise KeyboardInterrupt
+
+    def second(_number, _frame):
+        os.write(2, f"{program}: interrupted twice; ended at once\n".encode())
+        os._exit(INTERRUPTED)
+
+    # What the caller has ignored (nohup, a shell's background job) stays ignored.
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    before = {number: handler for number, handler in before.items() if handler is not signal.SIG_IGN}
+    for number in before:
+        signal.signal(number, first)
     try:
-        return function()
-    except UserError as error:
-        message, status = error, BAD_INPUT
-    except TestbedError as error:
-        message, status = error, UNDELIVERED
-    except KeyboardInterrupt:
-        message, status = "interrupted; everything it had started is gone", INTERRUPTED
-    print(f"{program}:", " ".join(str(message).split()), file=sys.stderr)  # one line, whatever a name contains
-    return status
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -9,6 +9,9 @@ from controller.scheduling.schedule import COVER_TOLERANCE_S, Schedule
 from topologies.parallel_ocs import host_interface, host_name, switch_name
 
 
+NOTHING_ARRIVES = "nothing arrives over it"
+
+
 @dataclass(frozen=True)
 class Notice:
     """Something that was seen to fail, or to come back: `t_s` on CLOCK_MONOTONIC, and by what it was seen."""
@@ -54,17 +57,35 @@ class Survivors:
     switches: int
     switches_out: set = field(default_factory=set)
     ports_out: set = field(default_factory=set)
+    _suspects: set = field(default_factory=set)
 
     def take(self, notice):
         """Note what was seen; returns whether that changes what can be used."""
         before = set(self.switches_out), set(self.ports_out)
-        if notice.what == "switch":
-            self.switches_out.add(notice.switch)
-        elif notice.what == "port" and notice.back:
-            self.ports_out.discard((notice.host, notice.switch))
-        elif notice.what == "port":
-            self.ports_out.add((notice.host, notice.switch))
+        part, out = ((notice.switch, self.switches_out) if notice.what == "switch" else
+                     ((notice.host, notice.switch), self.ports_out) if notice.what == "port" else (None, set()))
+        if notice.back or notice.by != NOTHING_ARRIVES:
+            self._suspects.discard(part)
+        elif part not in out:
+            self._suspects.add(part)
+        if notice.back:
+            out.discard(part)
+        else:
+            out.add(part)
         return before != (self.switches_out, self.ports_out)
+
+    def readmit(self):
+        """Take back what is out only since nothing arrived over it, which can have other reasons.
+
+        Returns
+        -------
+        bool
+            Whether there is any.
+        """
+        back, self._suspects = self._suspects, set()
+        self.switches_out -= back
+        self.ports_out -= back
+        return bool(back)
 
     @property
     def alive(self):

@@ -3,13 +3,17 @@
     sudo .venv/bin/python testbed/run.py
 """
 
+import signal
+
+if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # while it imports, there is nothing to clean up or to tell
+
 import argparse
 import contextlib
 import glob
 import os
 import re
 import shutil
-import signal
 import sys
 import time
 
@@ -170,8 +174,6 @@ def _conducted(plan, log_path, say, repairs, watch=None):
     from testbed.experiment import conduct
     from testbed.namespaces import isolated
 
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _interrupt)
     run = isolated(lambda: conduct(plan, log_path, say, repairs, watch))
     try:
         yield _result_of(run, log_path)
@@ -192,10 +194,6 @@ def _result_of(run, log_path):
         if isinstance(error, TestbedError):
             raise
         raise TestbedError(f"{type(error).__name__}: {error} (details in {log_path})") from None
-
-
-def _interrupt(_number, _frame):
-    raise KeyboardInterrupt
 
 
 @contextlib.contextmanager

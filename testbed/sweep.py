@@ -200,7 +200,6 @@ def complete(out, found, cases, measured_cases=(), dask=None, quiet=False, perio
     if measured_cases:
         from testbed.run import check_machine
         check_machine(Settings())
-    signal.signal(signal.SIGTERM, _interrupt)
     store = Store(out, code_version())
     with store.open():
         try:
@@ -214,10 +213,6 @@ def complete(out, found, cases, measured_cases=(), dask=None, quiet=False, perio
                 print(f"kept {table.num_rows} of {len(cases)} rows in {out}; the same command goes on from there",
                       file=sys.stderr)
         return table, _status(store, measured_cases)
-
-
-def _interrupt(_number, _frame):
-    raise KeyboardInterrupt
 
 
 def _checked_period(period):
@@ -326,7 +321,8 @@ def _play(store, demand, case, period_s):
 
 def _run(command):
     """Run a command to its end; where this is interrupted meanwhile, the command is too, and cleans up."""
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    # In a group of its own, it hears of the terminal's ctrl-C from here, once.
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0)
     try:
         stdout, stderr = process.communicate()
     except KeyboardInterrupt:

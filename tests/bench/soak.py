@@ -9,6 +9,7 @@ import json
 import pathlib
 import random
 import shlex
+import signal
 import subprocess
 import sys
 import tempfile
@@ -39,33 +40,41 @@ def random_run(choose):
     return [str(argument) for argument in arguments], len(out) < switches
 
 
-def kill(times, choose):
-    """SIGKILL runs at random instants: 8 s later nothing of them is left, and a run that is started at once is as ever."""
-    before, bad = traces(), 0
+def end(times, signals, choose):
+    """Send signals to runs at random instants: 8 s later nothing of them is left, and a run that is started at once is as ever."""
+    before, bad, longest_s = traces(), 0, 0.0
     for number in range(times):
         with tempfile.TemporaryDirectory() as folder:
             def start(name):
                 return subprocess.Popen([sys.executable, str(ROOT / "testbed" / "run.py"), "--quiet", "--hosts", "8", "--switches", "4",
-                                         "--period", "4s", "--out", f"{folder}/{name}"], stdout=subprocess.DEVNULL)
+                                         "--period", "4s", "--out", f"{folder}/{name}"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
-            victim, instant_s = start("killed"), choose.uniform(0, 5)
+            victim, instant_s = start("ended"), choose.uniform(0, 5)
             time.sleep(instant_s)
-            victim.kill()
-            victim.wait()
+            for name in signals:
+                victim.send_signal(getattr(signal, f"SIG{name}"))
+                time.sleep(choose.choice([0, 0.001, 0.01]))
+            instant_s, begin_s = round(instant_s, 3), time.monotonic()
+            told = victim.communicate()[1]
+            if "Traceback" in told or victim.returncode not in (130, *(-getattr(signal, f"SIG{name}") for name in signals)):
+                bad += 1
+                print(f"ended at {instant_s} s: exit status {victim.returncode}: {told[-300:]}", flush=True)
+            longest_s = max(longest_s, time.monotonic() - begin_s)
             if number % 5 == 0:
-                status = start("next").wait()
-                if status not in (0, 3):
+                following = start("next")
+                told = following.communicate()[1]
+                if following.returncode not in (0, 3):
                     bad += 1
-                    print(f"killed after {instant_s:.2f} s: a run started at once ended with {status}", flush=True)
+                    print(f"ended at {instant_s} s: a run started at once ended with {following.returncode}: {told}", flush=True)
             deadline_s = time.monotonic() + 8
             while (after := traces()) != before and time.monotonic() < deadline_s:
                 time.sleep(0.1)
             if after != before:
                 bad += 1
-                print(f"killed after {instant_s:.2f} s: left behind {[(was, now) for was, now in zip(before, after) if was != now]}",
+                print(f"ended at {instant_s} s: left behind {[(was, now) for was, now in zip(before, after) if was != now]}",
                       flush=True)
                 before = after
-    print(f"{times} runs killed, {bad} with something wrong")
+    print(f"{times} runs ended by {' '.join(signals)} at random instants, {bad} with something wrong; the longest took {longest_s:.2f} s")
     return 1 if bad else 0
 
 
@@ -74,10 +83,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--kills", type=int, default=0, help="instead, kill so many runs at random instants")
+    parser.add_argument("--ends", type=int, default=0, help="instead, end so many runs at random instants")
+    parser.add_argument("--signals", nargs="+", default=["KILL"], help="with --ends: the signals (KILL, TERM, INT, or INT INT)")
     options = parser.parse_args()
-    if options.kills:
-        return kill(options.kills, random.Random(options.seed))
+    if options.ends:
+        return end(options.ends, options.signals, random.Random(options.seed))
     before, bad, statuses, recoveries_s = traces(), 0, collections.Counter(), []
     for number in range(options.runs):
         arguments, left = random_run(random.Random(f"{options.seed} {number}"))

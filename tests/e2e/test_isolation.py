@@ -54,6 +54,34 @@ def test_interrupt_ends_all_and_exits_130(start, stage):
     assert traces() == before
 
 
+@pytest.mark.parametrize("stage", ["about", "controller ready"])
+def test_a_second_interrupt_ends_it_at_once(start, stage):
+    before = traces()
+    running = start()
+    running.await_text(stage)
+    time.sleep(0.8)
+    pids = running.descendants()
+    for _ in range(2):
+        running.process.send_signal(signal.SIGINT)
+        time.sleep(0.001)
+    instant_s = time.monotonic()
+    done = running.finish()
+    assert time.monotonic() - instant_s < 1
+    assert done.status == 130
+    assert "interrupted" in done.stderr and "Traceback" not in done.stderr
+    assert await_gone(pids, 5) == []
+    assert traces() == before
+
+
+def test_an_interrupt_while_it_imports_is_silent(start):
+    running = start()
+    time.sleep(0.15)
+    running.process.send_signal(signal.SIGINT)
+    done = running.finish()
+    assert done.status in (-signal.SIGINT, 130)
+    assert "Traceback" not in done.stderr
+
+
 def test_sigterm_is_an_interrupt_too(start):
     running = start()
     running.await_text("network up")
@@ -136,6 +164,15 @@ def test_an_agent_process_that_is_killed_is_started_anew(start, name):
     assert done.status == 3, done.stderr
     assert done.result["undelivered_bytes"] == 0
     assert any(f"the {name} ended" in reason for reason in done.result["reasons"])
+
+
+def test_steps_of_the_wall_clock_change_nothing(run, tmp_path):
+    """As NTP makes them, here an hour forth and back at every look of any part of the run."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import random, time\n_true = time.time\ntime.time = lambda: _true() + random.choice((-3600, 0, 3600))\n")
+    done = run(environment={"PYTHONPATH": str(tmp_path)})
+    assert done.status in (0, 3), done.stderr
+    assert done.result["undelivered_bytes"] == 0 and done.result["measured_over_predicted"] == pytest.approx(1, abs=0.05)
 
 
 def agents_of(running):

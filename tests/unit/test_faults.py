@@ -9,7 +9,7 @@ from controller.scheduling.schedule import Schedule, Slot
 from testbed import faults, run
 from testbed.errors import BAD_INPUT, DELIVERED, UserError
 from testbed.faults import FORMS, Fault, parse
-from testbed.recovery import Notice, Survivors, schedule_around
+from testbed.recovery import NOTHING_ARRIVES, Notice, Survivors, schedule_around
 
 SCHEDULE = Schedule(0.5, ((Slot((1, 0), 2.0), Slot((-1, 0), 1.0)), (Slot((1, 0), 4.0),)))
 
@@ -109,3 +109,17 @@ def test_survivors_take_notices():
     assert survivors.take(Notice(2.0, "port", "status", switch=0, host=1, back=True)) and survivors.usable()[0].all()
     assert not survivors.take(Notice(2.0, "agent", "sends nothing", host=1))
     assert survivors.lower_bound_s(np.full((4, 4), 1.0), 0.5) == pytest.approx(2.0 + 4 * 0.5 / 2)
+
+
+def test_what_is_only_suspected_can_be_tried_again():
+    survivors = Survivors(4, 2)
+    assert not survivors.readmit()
+    for notice in (Notice(1.0, "switch", NOTHING_ARRIVES, switch=0), Notice(1.0, "port", NOTHING_ARRIVES, switch=1, host=2),
+                   Notice(1.0, "switch", "connection closed", switch=1), Notice(1.0, "port", NOTHING_ARRIVES, switch=0, host=3),
+                   Notice(1.1, "port", "port status", switch=0, host=3), Notice(1.2, "switch", NOTHING_ARRIVES, switch=1)):
+        survivors.take(notice)
+    assert survivors.readmit() and survivors.switches_out == {1} and survivors.ports_out == {(3, 0)}
+    assert not survivors.readmit()
+    survivors.take(Notice(2.0, "switch", NOTHING_ARRIVES, switch=0))
+    survivors.take(Notice(2.1, "switch", "no echo reply", switch=0))
+    assert not survivors.readmit() and survivors.alive == []
