@@ -17,7 +17,7 @@ from testbed.recovery import NOTHING_ARRIVES, Notice, Survivors, schedule_around
 _EPOCH_AHEAD_S = 0.3
 _REPAIR_AHEAD_S = 0.005
 _GRACE_S = 0.008  # the last datagrams are on their way for this long at most
-_ROUNDS_WITHOUT_PROGRESS = 5
+_ROUNDS_WITHOUT_PROGRESS = 8  # each with slots twice as long, for a switch that is late by more than a short one
 _GREETINGS, _GREETING_EVERY_S = 10, 0.017
 _LOOK_EVERY_S = 0.02
 # What was due so long ago, and has not arrived, tells of what has failed: of a switch or an agent sooner than of a port.
@@ -90,7 +90,6 @@ class Conductor:
         plan, datagrams = self._plan, self._plan.datagrams
         while len(missing) and idle_rounds < _ROUNDS_WITHOUT_PROGRESS:
             self._agents.revive()
-            # Longer slots each time, for a switch that is late by more than a short one.
             demand_s = transfer.repair_demand_s(datagrams, missing, plan.hosts, plan.link, transfer.REPAIR_SLOT_S * 2**idle_rounds)
             reachable = self.survivors.usable().any(axis=0)
             if not (demand_s * reachable).any():

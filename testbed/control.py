@@ -12,7 +12,7 @@ from testbed.errors import TestbedError
 from testbed.recovery import Notice
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-RYU_PYTHON = os.path.join(ROOT, ".venv-ryu", "bin", "python")
+RYU_PYTHON = os.path.join(os.path.dirname(sys.prefix), ".venv-ryu", "bin", "python")  # beside the environment of this one
 READY_TIMEOUT_S = 30.0
 _POKE_EVERY_S = 0.1
 _STATE = "/run/openvswitch/controller-state.json"

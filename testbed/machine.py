@@ -62,7 +62,8 @@ def cpu_load(before, after):
         "cores": cores,
         "busy": min(max(1 - (after.idle_s - before.idle_s) / elapsed_s, 0.0), 1.0),
         "steal": (after.steal_s - before.steal_s) / elapsed_s,
-        "of_core": {name: (after.groups_s[name] - value_s) / elapsed_s * cores
+        # A process that has ended meanwhile has taken its time with it.
+        "of_core": {name: max(after.groups_s[name] - value_s, 0.0) / elapsed_s * cores
                     for name, value_s in before.groups_s.items()},
     }
 

@@ -132,8 +132,8 @@ def sender_late_s(plan, seen):
 
 
 def _first_ended_s(seen):
-    """When the first round was aborted, on CLOCK_MONOTONIC, or infinity."""
-    return seen.rounds[0].aborted_s or np.inf
+    """When the first round was aborted or a repair began, on CLOCK_MONOTONIC, or infinity."""
+    return min([seen.rounds[0].aborted_s or np.inf, *(this.epoch_s for this in seen.rounds[1:2])])
 
 
 def _sent_at_first(seen):
@@ -244,7 +244,9 @@ def _losses(plan, seen, epoch_s):
 def _difference(plan, seen, epoch_s):
     """Measured minus computed makespan, in parts that add up to it exactly."""
     computed_s, measured_s = plan.schedule.makespan_s, float(seen.arrived_s.max()) - epoch_s
-    prompt = seen.first_sent_s == seen.last_sent_s
+    prompt = _sent_at_first(seen) & (seen.first_sent_s == seen.last_sent_s)
+    if not prompt.any():
+        return None
     last = int(np.argmax(np.where(prompt, seen.arrived_s, 0.0)))  # the last that needed no repair
     first, late_s = int(np.argmin(seen.first_sent_s)), sender_late_s(plan, seen)
     last_sent_s, last_arrived_s = float(seen.first_sent_s[last]), float(seen.arrived_s[last])

@@ -29,8 +29,16 @@ class Notice:
         return fault.kind in kinds[self.what] and (self.switch, self.host) == (fault.switch, fault.host)
 
     def explained_by(self, fault):
-        """Whether an injected fault can be the reason: a port lets nothing pass where the other end of its circuit fails."""
-        return self.about(fault) or self.what == "port" and (fault.kind == "agent" or fault.switch == self.switch)
+        """Whether an injected fault can be the reason.
+
+        Nothing passes where the other end of a circuit fails, or the only link to a switch; a host seems dead where its
+        switches or links are.
+        """
+        if (self.what == "port" or self.by == NOTHING_ARRIVES) and (fault.kind == "agent" or fault.switch == self.switch):
+            return True
+        if self.what == "agent" and self.host is not None and fault.switch is not None and fault.host in (None, self.host):
+            return True
+        return self.about(fault)
 
     @property
     def name(self):

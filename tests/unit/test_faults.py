@@ -123,3 +123,17 @@ def test_what_is_only_suspected_can_be_tried_again():
     survivors.take(Notice(2.0, "switch", NOTHING_ARRIVES, switch=0))
     survivors.take(Notice(2.1, "switch", "no echo reply", switch=0))
     assert not survivors.readmit() and survivors.alive == []
+
+
+@pytest.mark.parametrize("notice, fault, explained", [
+    (Notice(1.0, "agent", "it takes nothing", host=1), "switch 0 sticks", True),
+    (Notice(1.0, "agent", "it takes nothing", host=1), "link h2-o1 down for 1s", True),
+    (Notice(1.0, "agent", "it takes nothing", host=1), "link h1-o1 down for 1s", False),
+    (Notice(1.0, "agent", "the receiver ended"), "switch 0 sticks", False),
+    (Notice(1.0, "port", "port status", host=0, switch=0), "switch 0 dies", True),
+    (Notice(1.0, "switch", NOTHING_ARRIVES, switch=0), "port h1-o1 loses 90%", True),
+    (Notice(1.0, "switch", "connection closed", switch=0), "port h1-o1 loses 90%", False),
+    (Notice(1.0, "switch", NOTHING_ARRIVES, switch=1), "switch 0 dies", False),
+])
+def test_what_a_fault_explains(notice, fault, explained):
+    assert notice.explained_by(parse(fault, 2, SCHEDULE)) is explained

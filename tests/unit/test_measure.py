@@ -436,3 +436,18 @@ def test_after_an_abort_the_first_round_is_judged_only_up_to_it(seen):
     assert result["faults"][0]["traffic_again_s"] > result["faults"][0]["noticed_s"]
     assert result["survivors_lower_bound_s"] == pytest.approx(first.makespan_s / 2 + 0.5)
     assert result["faults_cost_s"] == pytest.approx(result["measured_makespan_s"] - result["predicted_makespan_s"])
+
+
+def test_what_an_agent_that_died_sent_in_a_repair_is_not_late(seen):
+    first, = seen.rounds
+    never = seen.first_sent_s > EPOCH_S + first.makespan_s / 2
+    again_s = EPOCH_S + first.makespan_s + 0.1
+    seen.rounds.append(Round(again_s, 1.0, int(never.sum()), []))
+    for times_s in (seen.first_sent_s, seen.last_sent_s, seen.arrived_s):
+        times_s[never] += again_s - EPOCH_S
+    result = result_of(seen)
+    assert result["sender_late_s"]["max"] < 1e-6 and result["difference_s"]["rest"] == pytest.approx(0, abs=1e-9)
+    assert result["difference_s"]["repair"] > 0.1
+    for times_s in (seen.first_sent_s, seen.last_sent_s, seen.arrived_s):
+        times_s[:] += 10
+    assert result_of(seen)["difference_s"] is None
