@@ -49,7 +49,8 @@ def end(times, signals, choose):
                 return subprocess.Popen([sys.executable, str(ROOT / "testbed" / "run.py"), "--quiet", "--hosts", "8", "--switches", "4",
                                          "--period", "4s", "--out", f"{folder}/{name}"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
-            victim, instant_s = start("ended"), choose.uniform(0, 5)
+            # Python itself takes the first 50 ms, and the run 4 s.
+            victim, instant_s = start("ended"), choose.uniform(0.05, 3.8)
             time.sleep(instant_s)
             for name in signals:
                 victim.send_signal(getattr(signal, f"SIG{name}"))
