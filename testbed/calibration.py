@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from controller.scheduling.schedule import Schedule, Slot
-from testbed import transfer
+from testbed import machine, transfer
 from testbed.measure import changes_seen, distribution, first_places, sender_late_s, versions
 from testbed.plan import Plan
 from testbed.settings import Settings
@@ -32,7 +32,7 @@ _LINK_PACKETS_PER_S_MIN = 10  # fewer on a link leave too few places in a slot
 _LATE_MAX_S = 0.003
 LEAD_MAX_S = 0.004
 DELTA_FLOOR_S = 0.005  # Open vSwitch brings two changes to its data plane at least 5 ms apart
-VERSION = 3
+VERSION = 4
 
 
 @dataclass(frozen=True)
@@ -63,11 +63,14 @@ class Calibration:
         What they hold for.
     measured : bool
         False for the careful guess that is used where nothing was measured.
+    datapath : {'user', 'kernel'}
+        Which of Open vSwitch's it holds for.
     """
 
     trials: tuple
     machine: str
     measured: bool = True
+    datapath: str = "user"
 
     def compensation_s(self, hosts):
         """(dark, lit): how far ahead of its instant each message is sent, the median latency at this size."""
@@ -92,6 +95,11 @@ class Calibration:
         return max(DELTA_FLOOR_S, 4 * self._at_hosts(hosts, "dark_error_p95_s"))
 
     @property
+    def unsteadiness_s(self):
+        """How far dark intervals are from their median, over all sizes: of two datapaths, the one with less is more faithful."""
+        return float(np.mean([trial.dark_error_p95_s for trial in self.trials]))
+
+    @property
     def most_links(self):
         """The largest n × s that leaves every link a few packets a second."""
         return int(self.safe_packets_per_s(self.trials[-1].hosts * self.trials[-1].switches) / _LINK_PACKETS_PER_S_MIN)
@@ -104,29 +112,50 @@ class Calibration:
     def from_json(cls, text):
         """From text; ValueError, KeyError or TypeError where it is none."""
         value = json.loads(text)
-        return cls(tuple(Trial(**trial) for trial in value["trials"]), value["machine"])
+        return cls(tuple(Trial(**trial) for trial in value["trials"]), value["machine"], datapath=value["datapath"])
 
 
 GUESS = Calibration(tuple(Trial(hosts, switches, 0.0, 0.004, 0.0, 0.004, 0.002, 0.0, 0.002, 20000.0)
                           for hosts, switches in SIZES), "none", measured=False)
 
 
-def cache_path():
+def datapaths(asked=None):
+    """The datapaths of Open vSwitch that a run can choose from: the one asked for, or those that this kernel has."""
+    return (asked,) if asked else ("user", "kernel") if machine.has_module("openvswitch") else ("user",)
+
+
+def cache_path(datapath):
     """Where the calibration of this machine is kept."""
     directory = os.environ.get("SPECTRA_CACHE", "/var/cache/spectra-testbed")
-    return os.path.join(directory, f"calibration-{_fingerprint()[1]}.json")
+    return os.path.join(directory, f"calibration-{_fingerprint(datapath)[1]}.json")
 
 
-def load():
-    """The calibration kept for this machine and these versions, or None."""
+def load(asked=None):
+    """The calibration kept for this machine and these versions, of the more faithful datapath.
+
+    Parameters
+    ----------
+    asked : {'kernel', 'user'}, optional
+        Of this datapath.
+
+    Returns
+    -------
+    Calibration or None
+        None where that of a datapath is missing.
+    """
+    kept = [_load(datapath) for datapath in datapaths(asked)]
+    return None if None in kept else min(kept, key=lambda calibration: calibration.unsteadiness_s)
+
+
+def _load(datapath):
     try:
-        with open(cache_path(), encoding="utf-8") as stream:
+        with open(cache_path(datapath), encoding="utf-8") as stream:
             return Calibration.from_json(stream.read())
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
-def measure_machine(conduct_trial, say):
+def measure_machine(conduct_trial, say, asked=None, only_missing=False):
     """Measure this machine, and keep the result.
 
     Parameters
@@ -135,26 +164,37 @@ def measure_machine(conduct_trial, say):
         `conduct_trial(plan) -> Observation` plays a plan, without repairs.
     say : callable
         `say(text)` tells the user what is going on.
+    asked : {'kernel', 'user'}, optional
+        Only this datapath.
+    only_missing : bool
+        Leave out what is kept.
 
     Returns
     -------
     Calibration
+        As `load` gives it.
     """
+    for datapath in datapaths(asked):
+        if not (only_missing and _load(datapath)):
+            _measure(conduct_trial, say, datapath)
+    return load(asked)
+
+
+def _measure(conduct_trial, say, datapath):
     trials = []
     for hosts, switches in SIZES:
-        say(f"calibrating with {hosts} hosts and {switches} switches")
-        plan = trial_plan(hosts, switches)
+        say(f"calibrating with {hosts} hosts and {switches} switches ({datapath} datapath)")
+        plan = trial_plan(hosts, switches, datapath)
         trials.append(evaluate(plan, conduct_trial(plan)))
-    calibration = Calibration(tuple(trials), _fingerprint()[0])
-    path = cache_path()
+    calibration = Calibration(tuple(trials), _fingerprint(datapath)[0], datapath=datapath)
+    path = cache_path(datapath)
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path + ".part", "w", encoding="utf-8") as stream:
         stream.write(calibration.to_json())
     os.replace(path + ".part", path)
-    return calibration
 
 
-def trial_plan(hosts, switches):
+def trial_plan(hosts, switches, datapath="user"):
     """A plan that shows latencies at a moderate load, then how many packets a second go without loss."""
     links = hosts * switches
     link = transfer.LinkModel.choose(transfer.rate_for(links, _TRIAL_PACKETS_PER_S), links, _TRIAL_PACKETS_PER_S)
@@ -175,7 +215,7 @@ def trial_plan(hosts, switches):
     for (i, j), parts in shares.items():
         demand_s[i, j] = sum(part.share_s for part in parts)
     settings = Settings(hosts=hosts, switches=switches, rate=link.rate_bps)
-    return Plan(settings, "calibration", link.demand_bytes(demand_s), link, schedule, 0.0, shares, (0.0, 0.0))
+    return Plan(settings, "calibration", link.demand_bytes(demand_s), link, schedule, 0.0, shares, datapath=datapath)
 
 
 def evaluate(plan, seen):
@@ -215,7 +255,7 @@ def _packets_without_loss(plan, seen):
     return best or float(_RAMP_PACKETS_PER_S[0]) / 2
 
 
-def _fingerprint():
+def _fingerprint(datapath):
     """(text, hash) of the machine and of the versions that a calibration holds for."""
     with open("/proc/cpuinfo", encoding="utf-8") as stream:
         model = next((line.split(":")[1].strip() for line in stream if line.startswith(("model name", "CPU part"))), "")
@@ -223,5 +263,5 @@ def _fingerprint():
     ovs = subprocess.run([vswitchd, "--version"], capture_output=True, text=True, check=False).stdout.splitlines() \
         if vswitchd else [""]
     own = {name: version for name, version in versions().items() if name not in ("scipy", "spectra-testbed")}
-    text = f"{model}, {os.cpu_count()} cores, {platform.machine()}, {ovs[0] if ovs else ''}, {own}, calibration {VERSION}"
+    text = f"{model}, {os.cpu_count()} cores, {platform.machine()}, {ovs[0] if ovs else ''}, {own}, {datapath} datapath, calibration {VERSION}"
     return text, hashlib.sha256(text.encode()).hexdigest()[:16]

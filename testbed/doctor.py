@@ -22,8 +22,7 @@ from testbed.namespaces import isolated  # noqa: E402
 
 OK, WEAK, LACKING = "ok", "weak", "LACKING"
 PROVISION = "sudo vagrant/provision.sh"
-_TOOLS = {"ip": "-V", "mnexec": "-v", "ovs-vswitchd": "--version", "ovsdb-server": "--version", "ovs-vsctl": "--version",
-          "ovsdb-tool": "--version", "tcpdump": "--version"}
+_VERSIONED = {"ip": "-V", "ovs-vswitchd": "--version", "tcpdump": "--version"}
 _OVS_MIN = (2, 17)
 _MEMORY_MIN_MIB, _DISK_MIN_MIB = 1024, 200
 _STEADY_CLOCKS = ("tsc", "kvm-clock", "arch_sys_counter", "hyperv_clocksource_tsc_page", "xen")
@@ -53,10 +52,14 @@ def _look(arguments):
     for check in (_python, _packages, _tools, _inside, _machine, _load):
         for finding in check():
             lacking += finding.state == LACKING
-            advice = f"; {finding.advice}" if finding.advice else ""
-            print(f"{finding.state:<8} {finding.name:<18} {finding.seen}{advice}", flush=True)
+            print(line(finding), flush=True)
     print(f"{lacking} of these are lacking" if lacking else "everything that is needed is there")
     return UNDELIVERED if lacking else DELIVERED
+
+
+def line(finding):
+    """A finding as it is printed."""
+    return f"{finding.state:<8} {finding.name:<18} {finding.seen}" + (f"; {finding.advice}" if finding.advice else "")
 
 
 def _python():
@@ -91,19 +94,22 @@ def _packages():
 
 
 def _tools():
-    for name, flag in _TOOLS.items():
-        path = shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
+    missing = [name for name in machine.TOOLS if not machine.find_tool(name)]
+    yield Finding("tools", LACKING, f"missing: {', '.join(missing)}", PROVISION) if missing else Finding(
+        "tools", OK, ", ".join(machine.TOOLS))
+    for name, flag in _VERSIONED.items():
+        path = machine.find_tool(name)
         if not path:
-            yield Finding(name, LACKING if name != "tcpdump" else WEAK, "missing",
-                          PROVISION if name != "tcpdump" else f"--pcap needs it: {PROVISION}")
+            if name not in machine.TOOLS:
+                yield Finding(name, WEAK, "missing", f"--pcap needs it: {PROVISION}")
             continue
         done = subprocess.run([path, flag], capture_output=True, text=True, check=False)
-        said = (done.stdout + done.stderr).strip().splitlines() or ["no version"]
-        number = re.search(r"(\d+)\.(\d+)", said[0])
+        said = ((done.stdout + done.stderr).strip().splitlines() or ["it tells no version"])[0]
+        number = re.search(r"(\d+)\.(\d+)", said)
         if name == "ovs-vswitchd" and number and tuple(map(int, number.groups())) < _OVS_MIN:
-            yield Finding(name, LACKING, said[0], "Open vSwitch 2.17 or newer is needed")
+            yield Finding(name, LACKING, said, f"Open vSwitch {'.'.join(map(str, _OVS_MIN))} or newer is needed")
         else:
-            yield Finding(name, OK, said[0])
+            yield Finding(name, OK, said)
 
 
 def _inside():
@@ -139,7 +145,8 @@ def _try_kernel():
             done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=20)
         except (OSError, subprocess.TimeoutExpired) as error:
             return str(error)
-        return "" if done.returncode == 0 else " ".join((done.stderr or done.stdout).split()) or f"{command[0]} failed"
+        said = (done.stderr or done.stdout).strip().splitlines() or [f"{command[0]} failed"]
+        return "" if done.returncode == 0 else said[-1].removeprefix("Error: ").removesuffix(".")
 
     def first_in_first_out():
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))

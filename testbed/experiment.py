@@ -73,7 +73,7 @@ def conduct(plan, log_path, say, repairs=True, watch=None):
     with open(log_path, "a", encoding="utf-8") as log:
         mininet.log.lg.handlers = [logging.StreamHandler(log)]
         stages.enter("network up")
-        network = OpticalNetwork(ParallelOCS(hosts=plan.hosts, switches=plan.settings.switches))
+        network = OpticalNetwork(ParallelOCS(hosts=plan.hosts, switches=plan.settings.switches), plan.datapath, plan.link_delay_s)
         stages.enter("controller ready")
         controller = ControllerProcess(network, plan.settings.framework, log)
         framework = controller.expect("listening", READY_TIMEOUT_S)

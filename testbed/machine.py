@@ -1,10 +1,27 @@
-"""What the machine does meanwhile: CPU time, by the whole and by process."""
+"""What the machine has, and what it does meanwhile: CPU time, by the whole and by process."""
 
 import os
+import shutil
+import subprocess
 import time
 from dataclasses import dataclass
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+TOOLS = ("ip", "mnexec", "ifconfig", "ovs-vsctl", "ovs-vswitchd", "ovsdb-server", "ovsdb-tool")
+_SYSTEM_PATH = ":/usr/sbin:/sbin"  # not on every user's PATH
+
+
+def find_tool(name):
+    """Path of a program, also where only root has it on the PATH, or None."""
+    return shutil.which(name, path=os.environ.get("PATH", os.defpath) + _SYSTEM_PATH)
+
+
+def has_module(name):
+    """Whether the running kernel has a module: loaded, built in, or to be loaded when it is needed."""
+    if os.path.isdir(f"/sys/module/{name}"):
+        return True
+    modprobe = find_tool("modprobe")
+    return modprobe is not None and subprocess.run([modprobe, "-n", "-q", name], capture_output=True, check=False).returncode == 0
 
 
 @dataclass(frozen=True)

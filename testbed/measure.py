@@ -94,6 +94,8 @@ def planned(plan):
         "switches": settings.switches,
         "delta_s": plan.schedule.delta_s,
         "rate_bps": plan.link.rate_bps,
+        "datapath": plan.datapath,
+        "link_delay_s": plan.link_delay_s,
         "period_s": plan.period_s,
         "seed": settings.seed,
         "datagram_payload_bytes": plan.link.payload_bytes,
@@ -155,7 +157,7 @@ def changes_seen(plan, seen):
     way round; `dark_seen_s` is from the slot before going dark to this one being lit. None where no probe tells.
     """
     probes, changes, epoch_s = seen.probes, [], seen.rounds[0].epoch_s
-    sent_s = np.where(seen.probe_sent_s > 0, seen.probe_sent_s - epoch_s, np.nan)
+    sent_s = np.where(seen.probe_sent_s > 0, seen.probe_sent_s - epoch_s + plan.link_delay_s, np.nan)  # at the switch
     through = seen.probe_arrived_s > 0
     for h in range(plan.settings.switches):
         before_s = None
@@ -203,7 +205,7 @@ def _dark_violations(plan, seen, epoch_s):
             continue
         dark = [(window.dark_s + (margin_s if k else 0.0), window.lit_s - margin_s) for k, window in enumerate(windows)]
         dark.append((windows[-1].end_s + margin_s, np.inf))
-        instants_s = np.concatenate([
+        instants_s = plan.link_delay_s + np.concatenate([
             (seen.probe_sent_s - epoch_s)[(seen.probes.switch == h) & (seen.probe_arrived_s > 0)],
             data_s[once & (first.switch == h)]])
         violations += sum(int(((instants_s > start_s) & (instants_s < end_s)).sum()) for start_s, end_s in dark)

@@ -2,12 +2,13 @@
 
 Every switch is one bridge of an Open vSwitch of its own (ovsdb-server and ovs-vswitchd) in a network namespace of its
 own. So each OCS has its own datapath thread, one switch's reconfiguration never waits for another's, and nothing of it
-meets an Open vSwitch that runs on the machine. It needs no kernel module (`datapath_type=netdev`).
+meets an Open vSwitch that runs on the machine. The userspace datapath needs no kernel module.
 """
 
 import contextlib
 import ctypes
 import fcntl
+import functools
 import json
 import os
 import resource
@@ -32,6 +33,8 @@ _RUN_DIRECTORY = "/run/openvswitch"
 _SCHEMA = "/usr/share/openvswitch/vswitch.ovsschema"
 _START_TIMEOUT_S = 20
 _NEVER_MS = 1_000_000_000
+_DATAPATH_TYPES = {"kernel": "system", "user": "netdev"}
+_NETEM_PACKETS = 10_000
 # At each flow-mod ovs-vswitchd builds a large structure and frees it again. With glibc's defaults each time goes to the
 # kernel and back, page by page: 12 ms of CPU time a slot at 64 ports, and 2.4 ms with these.
 _KEEP_MEMORY = {"MALLOC_TRIM_THRESHOLD_": str(1 << 32), "MALLOC_TOP_PAD_": str(64 << 20),
@@ -71,9 +74,10 @@ class OpticalSwitch(Switch):
     Without a controller it forwards nothing (`fail_mode=secure`).
     """
 
-    def __init__(self, name, dpid=None, **params):
+    def __init__(self, name, dpid=None, datapath="user", **params):
         params["inNamespace"] = True
         super().__init__(name, dpid=dpid, **params)
+        self.datapath_type = _DATAPATH_TYPES[datapath]
         self.controlIntf = None
         self.directory = f"{_RUN_DIRECTORY}/{name}"
         self.daemons = []
@@ -118,8 +122,8 @@ class OpticalSwitch(Switch):
             "init", "--", "set", "Open_vSwitch", ".",
             # The revalidator, which brings a flow-mod to the data plane, does not start again within 5 ms of its last
             # start: so let it start for flow-mods only, not every half second for statistics.
-            f"other_config:max-revalidator={_NEVER_MS}", f"other_config:max-idle={_NEVER_MS}", "--", "add-br", self.name, "--", "set", "bridge", self.name, "datapath_type=netdev",
-            "fail_mode=secure", "protocols=OpenFlow13", f"other-config:datapath-id={self.dpid}",
+            f"other_config:max-revalidator={_NEVER_MS}", f"other_config:max-idle={_NEVER_MS}", "--", "add-br", self.name, "--", "set", "bridge", self.name,
+            f"datapath_type={self.datapath_type}", "fail_mode=secure", "protocols=OpenFlow13", f"other-config:datapath-id={self.dpid}",
             # In-band control would add hidden rules that forward what no permutation allows.
             "other-config:disable-in-band=true")
         for name, number in ports:
@@ -188,6 +192,10 @@ class OpticalNetwork(Mininet):
     Parameters
     ----------
     topo : ParallelOCS
+    datapath : {'user', 'kernel'}
+        Which of Open vSwitch's.
+    link_delay_s : float
+        Propagation delay of each link, in both directions.
 
     Raises
     ------
@@ -195,12 +203,14 @@ class OpticalNetwork(Mininet):
         A switch or a link did not come up; the message names it.
     """
 
-    def __init__(self, topo):
+    def __init__(self, topo, datapath="user", link_delay_s=0.0):
+        self._link_delay_s = link_delay_s
         # Mininet would set limits of the whole machine (sysctl) for kernels of its day; ours is the only one to raise.
         Mininet.inited = True
         _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-        super().__init__(topo=topo, host=Rack, switch=OpticalSwitch, link=Fibre, intf=QuietIntf, controller=None)
+        super().__init__(topo=topo, host=Rack, switch=functools.partial(OpticalSwitch, datapath=datapath),
+                         link=Fibre, intf=QuietIntf, controller=None)
 
     def build(self):
         """Build hosts, switches and links, each kind in one batch, and check the wiring."""
@@ -233,12 +243,26 @@ class OpticalNetwork(Mininet):
             with network_namespace(host.pid):
                 _forbid_ipv6()
                 run(["ip", "-batch", "-"], input="\n".join(self._host_commands(host)))
+                self._delay(host.intfNames())
                 _switch_offloads_off(host.intfNames())
         for switch in self.switches:
             with network_namespace(switch.pid):
                 names = [name for name in switch.intfNames() if name != "lo"]
                 run(["ip", "-batch", "-"], input="\n".join(f"link set {name} up" for name in names))
+                self._delay(names)
                 _switch_offloads_off(names)
+
+    def _delay(self, names):
+        """Delay what interfaces of this thread's namespace send; what the kernel took is read back."""
+        if not self._link_delay_s:
+            return
+        run(["tc", "-batch", "-"], input="\n".join(
+            f"qdisc add dev {name} root netem delay {self._link_delay_s * 1e6:g}us limit {_NETEM_PACKETS}" for name in names))
+        held = {qdisc["dev"]: qdisc.get("options", {}).get("delay", {}).get("delay", 0.0)
+                for qdisc in json.loads(run(["tc", "-json", "qdisc", "show"])) if qdisc["kind"] == "netem"}
+        wrong = [name for name in names if abs(held.get(name, 0.0) - self._link_delay_s) > 1e-6]
+        if wrong:
+            raise TestbedError(f"the kernel does not hold the link delay of {wrong[0]}: {held.get(wrong[0], 0.0):g} s")
 
     def _host_commands(self, host):
         """Addresses of one host, and static neighbours, since nobody answers ARP across a dark switch."""

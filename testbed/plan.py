@@ -47,6 +47,8 @@ class Plan:
         How many seconds of the run stand for one of the physical fabric.
     why : str
         How the time scale was chosen.
+    datapath : {'kernel', 'user'}
+        Which of Open vSwitch's.
     """
 
     settings: Settings
@@ -60,6 +62,7 @@ class Plan:
     period_s: float | None = None
     dilation: float | None = None
     why: str = ""
+    datapath: str = "user"
 
     @cached_property
     def faults(self):
@@ -74,7 +77,12 @@ class Plan:
     @property
     def predicted_makespan_s(self):
         """When the last byte arrives if the schedule is played ideally."""
-        return transfer.last_byte_s(self.shares)
+        return transfer.last_byte_s(self.shares) + 2 * self.link_delay_s
+
+    @property
+    def link_delay_s(self):
+        """What each of the two links on a way adds."""
+        return self.settings.link_delay or 0.0
 
     @property
     def datagrams_about(self):
@@ -123,6 +131,7 @@ def make_plan(settings, calibration):
         if host not in map(host_name, range(n)):
             raise UserError(f"--pcap {host}: no such host; the hosts are {host_name(0)} to {host_name(n - 1)}")
     links = n * settings.switches
+    chosen = {"compensation_s": calibration.compensation_s(n), "datapath": settings.datapath or calibration.datapath}
     packets_per_s = calibration.safe_packets_per_s(links)
     rate_bps = settings.rate or transfer.rate_for(links, packets_per_s)
     link = transfer.LinkModel.choose(rate_bps, links, packets_per_s)
@@ -135,7 +144,7 @@ def make_plan(settings, calibration):
                    f"{format_time(delta_s)}")
         demand_bytes = _to_bytes(matrix * 8 / settings.physical_rate * dilation, link, settings)
         plan = _lay_out(settings, name, demand_bytes, link, delta_s)
-        return replace(plan, compensation_s=calibration.compensation_s(n), dilation=dilation, why="; ".join(why))
+        return replace(plan, dilation=dilation, why="; ".join(why), **chosen)
     if demands.is_normalised(settings):
         period_s, plan = _choose_period(settings, name, matrix, link)
         if not settings.period:
@@ -144,7 +153,7 @@ def make_plan(settings, calibration):
         plan = replace(plan, period_s=period_s)
     else:
         plan = _lay_out(settings, name, np.rint(matrix).astype(np.int64), link, settings.delta)
-    return replace(plan, compensation_s=calibration.compensation_s(n), why="; ".join(why))
+    return replace(plan, why="; ".join(why), **chosen)
 
 
 def _lay_out(settings, name, demand_bytes, link, delta_s, scheduler=None):

@@ -117,7 +117,9 @@ def rows_of(result, schedule):
     yield "demand", (f"{result['demand']}, {result['hosts']} hosts, {format_bytes(result['demand_bytes'])}, "
                      f"seed {result['seed']}")
     yield "network", (f"{result['switches']} switches, δ {format_time(result['delta_s'])}, "
-                      f"{format_rate(result['rate_bps'])} a link")
+                      f"{format_rate(result['rate_bps'])} a link"
+                      + (f" (delay {format_time(result['link_delay_s'])})" if result["link_delay_s"] else "")
+                      + f", {result['datapath']} datapath")
     if result["time_scale"]:
         yield "time scale", result["time_scale"]
     yield from _schedule_rows(schedule)

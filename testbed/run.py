@@ -18,7 +18,7 @@ import sys
 import time
 
 from controller.scheduling.registry import SCHEDULERS
-from testbed import calibration, live, report
+from testbed import calibration, live, machine, report
 from testbed.errors import DELIVERED, UNDELIVERED, UNTRUSTWORTHY, Parser, TestbedError, UserError, exit_status
 from testbed.folder import read
 from testbed.lock import alone
@@ -27,7 +27,7 @@ from testbed.plan import check_playable, check_size, make_plan
 from testbed.settings import load
 from testbed.stages import Stages
 
-TOOLS = ("ip", "mnexec", "ifconfig", "ovs-vsctl", "ovs-vswitchd", "ovsdb-server", "ovsdb-tool")
+DOCTOR = "sudo .venv/bin/python testbed/doctor.py tells what this machine lacks"
 
 
 def parser():
@@ -53,6 +53,8 @@ def parser():
     add("--scheduler", metavar="NAME", help=f"scheduling algorithm: {', '.join(SCHEDULERS)}")
     add("--seed", metavar="K", help="seed of the generated demand (default 0)")
     add("--framework", metavar="NAME", help="OpenFlow framework: os-ken (default) or ryu")
+    add("--datapath", metavar="NAME", help="datapath of Open vSwitch: kernel or user (default: what calibration finds more faithful)")
+    add("--link-delay", metavar="TIME", help="propagation delay of each link, by netem (up to 1ms; default none)")
     add("--list", action="store_true", help="list workloads, schedulers and topologies, and end")
     add("--out", metavar="DIR", help="run folder (default runs/<time>-<scheduler>-<demand>)")
     add("--dry-run", action="store_true", help="plan and write the run folder only; needs no root")
@@ -81,7 +83,7 @@ def _command(arguments):
     stages = Stages(_sayer(settings))
     # What is wrong with the demand is told before anything is started or waited for.
     stages.enter("plan")
-    kept = calibration.load()
+    kept = calibration.load(settings.datapath)
     plan = make_plan(settings, kept or calibration.GUESS)
     plan.faults  # noqa: B018 - what is wrong with them is bad input too
     if settings.dry_run:
@@ -105,11 +107,11 @@ def _command(arguments):
 def _plan_anew(settings, stages):
     """Calibrate the machine, and plan again by what it can carry."""
     stages.enter("calibrate")
-    machine = calibration.load() or calibration.measure_machine(isolated_run, stages.say)
+    measured = calibration.measure_machine(isolated_run, stages.say, settings.datapath, only_missing=True)
     stages.enter("plan")
-    plan = make_plan(settings, machine)
+    plan = make_plan(settings, measured)
     stages.enter(None)
-    check_playable(plan, machine)
+    check_playable(plan, measured)
     return plan
 
 
@@ -128,14 +130,20 @@ def check_machine(settings):
     """
     if os.geteuid() != 0:
         raise UserError("root is needed to make network namespaces: run it with sudo, or plan only with --dry-run")
-    missing = [tool for tool in (*TOOLS, *(["tcpdump"] if settings.pcap else [])) if not shutil.which(tool)]
+    missing = [tool for tool in (*machine.TOOLS, *(["tcpdump"] if settings.pcap else [])) if not shutil.which(tool)]
     if missing:
-        raise UserError(f"missing: {', '.join(missing)}; run sudo vagrant/provision.sh")
+        raise UserError(f"missing: {', '.join(missing)}; run sudo vagrant/provision.sh ({DOCTOR})")
     try:
         import mininet  # noqa: F401
     except ImportError:
-        raise UserError("Python does not find mininet: run sudo vagrant/provision.sh, then use .venv/bin/python"
-                        ) from None
+        raise UserError("Python does not find mininet: run sudo vagrant/provision.sh, then use .venv/bin/python "
+                        f"({DOCTOR})") from None
+    if settings.datapath == "kernel" and not machine.has_module("openvswitch"):
+        raise UserError("--datapath kernel: this kernel has no module openvswitch; use --datapath user, or a VM "
+                        f"(cd vagrant && vagrant up; {DOCTOR})")
+    if settings.link_delay and not machine.has_module("sch_netem"):
+        raise UserError("--link-delay: this kernel has no netem (module sch_netem); leave it out, or use a VM "
+                        f"(cd vagrant && vagrant up; {DOCTOR})")
     from testbed.control import RYU_PYTHON
     if settings.framework == "ryu" and not os.path.exists(RYU_PYTHON):
         raise UserError("--framework ryu: its environment is missing; run sudo vagrant/provision.sh --ryu")
@@ -187,7 +195,7 @@ def _result_of(run, log_path):
         return run.result()
     except OSError as error:
         raise UserError(f"{error.strerror or error}: this machine does not allow it (in a container, "
-                        "it needs --privileged)") from None
+                        f"it needs --privileged; {DOCTOR})") from None
     except Exception as error:
         with open(log_path, "a", encoding="utf-8") as log:
             log.write("\n".join([str(error), *getattr(error, "__notes__", [])]) + "\n")

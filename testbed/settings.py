@@ -15,6 +15,7 @@ from topologies.parallel_ocs import MAX_SWITCHES
 
 MAX_HOSTS = 4096
 _MAX_CONFIG_CHARACTERS = 64 << 10
+LINK_DELAY_MAX_S = 0.001  # a unit leaves 3 ms before the end of its place on the link
 
 
 def _no_truth(value):
@@ -48,6 +49,8 @@ class Settings(pydantic.BaseModel):
     normalised: bool = False
     ignore_diagonal: bool = False
     framework: Literal["os-ken", "ryu"] = "os-ken"
+    datapath: Optional[Literal["kernel", "user"]] = None
+    link_delay: Optional[Annotated[_Seconds, pydantic.Field(le=LINK_DELAY_MAX_S)]] = None
     dry_run: bool = False
     json_only: Annotated[bool, pydantic.Field(alias="json")] = False
     quiet: bool = False

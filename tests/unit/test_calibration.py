@@ -1,6 +1,7 @@
 """What follows from a machine's calibration: rates, leads, limits, and the plan they lead to."""
 
 import dataclasses
+import pathlib
 
 import numpy as np
 import pytest
@@ -48,21 +49,57 @@ def test_calibration_survives_json():
     assert Calibration.from_json(MACHINE.to_json()) == MACHINE
 
 
-def test_cache_that_is_missing_or_damaged_is_none(tmp_path, monkeypatch):
-    monkeypatch.setenv("SPECTRA_CACHE", str(tmp_path))
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    """cache(kernel) begins an empty cache on a machine with or without the kernel datapath; its trials are made up."""
+    def begin(kernel, dark_error_s=None):
+        monkeypatch.setenv("SPECTRA_CACHE", str(tmp_path / "new"))
+        monkeypatch.setattr(calibration.machine, "has_module", lambda name: kernel)
+        monkeypatch.setattr(calibration, "evaluate", lambda plan, seen: trial(
+            plan.hosts, plan.settings.switches, dark_error_s=(dark_error_s or {}).get(plan.datapath, 0.001)))
+    return begin
+
+
+def test_cache_that_is_missing_or_damaged_is_none(cache):
+    cache(kernel=False)
     assert calibration.load() is None
+    path = pathlib.Path(calibration.cache_path("user"))
+    path.parent.mkdir()
     for text in ("", "{", "[]", '{"trials": [{}], "machine": ""}'):
-        with open(calibration.cache_path(), "w", encoding="utf-8") as stream:
-            stream.write(text)
+        path.write_text(text, encoding="utf-8")
         assert calibration.load() is None
 
 
-def test_measured_machine_is_kept(tmp_path, monkeypatch):
-    monkeypatch.setenv("SPECTRA_CACHE", str(tmp_path / "new"))
-    monkeypatch.setattr(calibration, "evaluate", lambda plan, seen: trial(plan.hosts, plan.settings.switches))
+def test_measured_machine_is_kept(cache):
+    cache(kernel=False)
     measured = calibration.measure_machine(lambda plan: None, lambda text: None)
-    assert [each.hosts for each in measured.trials] == [8, 32, 100]
+    assert [each.hosts for each in measured.trials] == [8, 32, 100] and measured.datapath == "user"
     assert calibration.load() == measured
+
+
+@pytest.mark.parametrize("better, worse", [("kernel", "user"), ("user", "kernel")])
+def test_of_two_datapaths_the_steadier_is_chosen_and_the_other_can_be_asked_for(cache, better, worse):
+    cache(kernel=True, dark_error_s={better: 0.0005, worse: 0.002})
+    said = []
+    assert calibration.measure_machine(lambda plan: None, said.append).datapath == better and len(said) == 6
+    assert calibration.load().datapath == better and calibration.load(worse).datapath == worse
+    plans = [make_plan(load({"hosts": 4, **asked}), calibration.load(asked.get("datapath"))) for asked in ({}, {"datapath": worse})]
+    assert [plan.datapath for plan in plans] == [better, worse]
+
+
+def test_only_what_is_missing_is_measured(cache):
+    cache(kernel=True)
+    said = []
+    calibration.measure_machine(lambda plan: None, said.append, asked="user")
+    assert calibration.load() is None and calibration.load("user") and len(said) == 3
+    calibration.measure_machine(lambda plan: None, said.append, only_missing=True)
+    assert calibration.load() and len(said) == 6
+
+
+def test_link_delay_is_on_both_links_of_the_way():
+    plans = [make_plan(load({"hosts": 4, **delay}), GUESS) for delay in ({}, {"link_delay": "200us"})]
+    assert plans[1].predicted_makespan_s == pytest.approx(plans[0].predicted_makespan_s + 400e-6)
+    assert plans[1].schedule == plans[0].schedule
 
 
 def test_trial_plan_is_playable_and_its_load_rises():

@@ -150,6 +150,9 @@ def test_dry_run_takes_any_rate_and_size(arguments):
     (["--scheduler", "optimal", "--hosts", "4", "--switches", "3"], "not 4 and 3"),
     (["--demand", "gpt:tenso=3"], "--demand gpt:tenso=3: gpt has no parameter 'tenso'; did you mean 'tensor'?"),
     (["--framework", "pox"], "--framework: "),
+    (["--datapath", "dpdk"], "--datapath: 'dpdk' is not one of 'kernel' or 'user'"),
+    (["--link-delay", "5ms"], "--link-delay: '5ms' must be at most 0.001"),
+    (["--link-delay", "0"], "--link-delay: "),
     (["--demand", "gtp"], "did you mean 'gpt'?"),
     (["--demand", "missing.csv"], "--demand missing.csv: No such file or directory"),
     (["--demand", "text.csv"], "row 1, column 2: 'many' is not a number"),
@@ -176,6 +179,17 @@ def test_bad_input_is_one_line_and_status_2_and_nothing_is_written(tmp_path, cap
     assert run.main([*mode, *arguments]) == BAD_INPUT
     assert problem in complaint(capsys)
     assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("arguments, module", [(["--datapath", "kernel"], "openvswitch"), (["--link-delay", "50us"], "sch_netem")])
+def test_what_the_kernel_lacks_is_refused_with_the_way_to_it(tmp_path, capsys, monkeypatch, arguments, module):
+    monkeypatch.setattr(run.os, "geteuid", lambda: 0)
+    monkeypatch.setattr(run.shutil, "which", lambda name, **_: name)
+    monkeypatch.setattr(run.machine, "has_module", lambda name: name != module)
+    assert run.main(["--hosts", "4", "--out", "out", *arguments]) == BAD_INPUT
+    told = capsys.readouterr().err
+    assert arguments[0] in told and module in told and "vagrant up" in told and "doctor.py" in told and told.count("\n") == 1
+    assert not (tmp_path / "out").exists()
 
 
 def test_folder_that_is_not_empty_is_refused_and_left_alone(tmp_path, capsys):
@@ -221,7 +235,8 @@ def test_real_run_without_the_tools_names_them(monkeypatch, tmp_path, capsys):
 @pytest.mark.parametrize("arguments", [["--rate", "1kbit", "--period", "60min"], ["--rate", "1Tbit"]])
 def test_real_run_that_would_not_end_is_refused(monkeypatch, capsys, tmp_path, arguments):
     monkeypatch.setattr("os.geteuid", lambda: 0)
-    monkeypatch.setattr("shutil.which", lambda tool: tool)
+    monkeypatch.setattr("shutil.which", lambda tool, **_: tool)
+    monkeypatch.setattr(run.machine, "has_module", lambda name: False)
     assert run.main(["--hosts", "4", "--out", "out", *arguments]) == BAD_INPUT
     assert "--dry-run" in complaint(capsys)
     assert list(tmp_path.iterdir()) == []
