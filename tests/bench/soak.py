@@ -40,6 +40,11 @@ def random_run(choose):
     return [str(argument) for argument in arguments], len(out) < switches
 
 
+def _more(before, after):
+    """What there is now and was not before, or the other way round."""
+    return [sorted(set(was) ^ set(now)) for was, now in zip(before, after) if was != now]
+
+
 def end(times, signals, choose):
     """Send signals to runs at random instants: 8 s later nothing of them is left, and a run that is started at once is as ever."""
     before, bad, longest_s = traces(), 0, 0.0
@@ -72,8 +77,7 @@ def end(times, signals, choose):
                 time.sleep(0.1)
             if after != before:
                 bad += 1
-                print(f"ended at {instant_s} s: left behind {[(was, now) for was, now in zip(before, after) if was != now]}",
-                      flush=True)
+                print(f"ended at {instant_s} s: left behind {_more(before, after)}", flush=True)
                 before = after
     print(f"{times} runs ended by {' '.join(signals)} at random instants, {bad} with something wrong; the longest took {longest_s:.2f} s")
     return 1 if bad else 0
@@ -112,7 +116,7 @@ def main():
         while (after := traces()) != before and time.monotonic() < deadline_s:
             time.sleep(0.2)
         if after != before:
-            wrong.append("something was left behind")
+            wrong.append(f"left behind: {_more(before, after)}")
             before = after
         recoveries_s += [fault["traffic_again_s"] - fault["noticed_s"] for fault in result.get("faults") or ()
                          if fault["traffic_again_s"] is not None and fault["fault"].startswith("switch")]

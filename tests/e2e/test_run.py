@@ -10,6 +10,8 @@ import sys
 import numpy as np
 import pytest
 
+from testbed import calibration, machine
+
 RUN = pathlib.Path(__file__).resolve().parents[2] / "testbed" / "run.py"
 
 # A busy machine may need a repair round or two; that the ratio is 1.00 on an idle one is for tests/bench/fidelity.py.
@@ -29,6 +31,27 @@ def test_delivers_every_byte(run, demand, switches):
     assert result["lower_bound_s"] <= result["computed_makespan_s"]
     assert abs(result["dark_interval_s"]["p50"] - result["delta_s"]) < 0.005
     assert (done.status == 0) == result["trustworthy"] == (not result["reasons"])
+
+
+@pytest.mark.parametrize("datapath", ["user", "kernel"])
+def test_either_datapath_delivers_every_byte_or_is_refused(run, datapath):
+    done = run("--datapath", datapath)
+    if datapath not in calibration.datapaths():
+        assert done.status == 2 and "no module openvswitch" in done.stderr and not done.folder.exists()
+        return
+    assert done.status in (0, 3), done.stderr
+    assert done.result["datapath"] == datapath and done.result["undelivered_bytes"] == done.result["misdelivered_packets"] == 0
+    assert 0.97 < done.result["measured_over_predicted"] < RATIO_MAX
+
+
+def test_link_delay_adds_to_the_way_or_is_refused(run):
+    done = run("--link-delay", "1ms")
+    if not machine.has_module("sch_netem"):
+        assert done.status == 2 and "no netem" in done.stderr and not done.folder.exists()
+        return
+    assert done.status in (0, 3), done.stderr
+    assert done.result["undelivered_bytes"] == 0
+    assert done.result["difference_s"]["switching_latency"] > 0.002  # two links
 
 
 def test_parts_of_the_difference_add_up(run):
