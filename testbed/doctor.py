@@ -85,12 +85,12 @@ def _packages():
             wrong.append(f"{name} {found} (pinned: {wanted})")
     yield Finding("Python packages", OK, f"{len(pins)}, as pinned") if not wrong else Finding(
         "Python packages", LACKING, ", ".join(wrong[:4]) + (f" and {len(wrong) - 4} more" if len(wrong) > 4 else ""),
-        f"{PROVISION}, then .venv/bin/python")
+        f"{PROVISION}, then {machine.PYTHON}")
     try:
         import mininet.net
         yield Finding("Mininet", OK, mininet.net.VERSION)
     except ImportError:
-        yield Finding("Mininet", LACKING, "Python does not find it", f"{PROVISION}, then .venv/bin/python")
+        yield Finding("Mininet", LACKING, "Python does not find it", f"{PROVISION}, then {machine.PYTHON}")
 
 
 def _tools():

@@ -3,11 +3,14 @@
 import os
 import shutil
 import subprocess
+import sys
 import time
 from dataclasses import dataclass
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 TOOLS = ("ip", "mnexec", "ifconfig", "ovs-vsctl", "ovs-vswitchd", "ovsdb-server", "ovsdb-tool")
+# What to type: vagrant/provision.sh --vm puts the environment outside the clone, and a launcher on the PATH.
+PYTHON = "python" if sys.prefix.startswith("/opt/spectra-testbed/") else ".venv/bin/python"
 _SYSTEM_PATH = ":/usr/sbin:/sbin"  # not on every user's PATH
 
 

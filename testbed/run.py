@@ -27,7 +27,7 @@ from testbed.plan import check_playable, check_size, make_plan
 from testbed.settings import load
 from testbed.stages import Stages
 
-DOCTOR = "sudo .venv/bin/python testbed/doctor.py tells what this machine lacks"
+DOCTOR = f"sudo {machine.PYTHON} testbed/doctor.py tells what this machine lacks"
 
 
 def parser():

@@ -10,6 +10,7 @@ import yaml
 
 from controller.scheduling.registry import SCHEDULERS
 from testbed.errors import UserError, explain, nearest
+from testbed.machine import PYTHON
 from testbed.units import parse_rate_bps, parse_time_s
 from topologies.parallel_ocs import MAX_SWITCHES
 
@@ -86,7 +87,7 @@ class Settings(pydantic.BaseModel):
             values["period"] = period_s
         if self.demand.endswith((".csv", ".tsv", ".npy", ".npz")):
             values["demand"] = os.path.abspath(self.demand)
-        words = [".venv/bin/python", "testbed/run.py"]
+        words = [PYTHON, "testbed/run.py"]
         for name, value in values.items():
             for one in value if isinstance(value, tuple) else (value,):
                 words.append("--" + name.replace("_", "-"))

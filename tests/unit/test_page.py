@@ -10,7 +10,7 @@ import xml.etree.ElementTree as tree
 import pytest
 
 from controller.scheduling.registry import SCHEDULERS
-from testbed import report, run
+from testbed import machine, report, run
 from testbed.errors import BAD_INPUT, DELIVERED
 from testbed.folder import read
 from testbed.page import page
@@ -185,7 +185,7 @@ def test_damaged_run_is_refused(folder, capsys):
 
 def test_command_of_a_run_gives_the_same_demand_and_schedule_again(folder, monkeypatch):
     words = read("run").result["command"].split()
-    assert words[:3] == ["sudo", ".venv/bin/python", "testbed/run.py"]
+    assert words[:3] == ["sudo", machine.PYTHON, "testbed/run.py"]
     assert run.main([*words[3:], "--dry-run", "--out", "again"]) == DELIVERED
     for name in ("demand.csv", "schedule.json"):
         assert pathlib.Path("run", name).read_text() == pathlib.Path("again", name).read_text()
