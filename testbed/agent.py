@@ -140,6 +140,8 @@ class Agents:
 
     def kill_host(self, host):
         """A fault: the sockets of a host are closed, in both processes."""
+        if self.ledger.dead_hosts[host]:
+            return
         self.ledger.dead_hosts[host] = 1
         self._pipes["receiver"].send(("bury", host))
         self._expect("receiver", "buried", 5.0)

@@ -107,3 +107,23 @@ def test_a_port_loses_about_what_it_is_told(run):
     datagrams = demand[:, 1].sum() / done.result["datagram_payload_bytes"]
     assert 0.2 < lost / datagrams < 0.4
     assert sum(event["lost_datagrams"] for event in done.events("circuit")) < 1.1 * lost
+
+
+@pytest.mark.parametrize("faults", [
+    ["agent h3 dies at 500ms", "agent h3 dies at 510ms", "link h1-o1 down for 300ms at 200ms", "link h1-o1 down for 300ms at 300ms",
+     "controller restarts at 700ms", "controller restarts at 750ms"],
+    ["switch 0 slow by 46ms at 0.5s", "agent h3 dies at 0.9s", "controller restarts at 1.1s"],
+], ids=["the same twice", "several"])
+def test_all_is_delivered_whatever_comes_together(run, faults):
+    done = run("--hosts", "4", *(word for fault in faults for word in ("--fault", fault)))
+    assert done.status in (0, 3), done.stderr
+    assert done.result["undelivered_bytes"] == done.result["corrupt_bytes"] == 0
+    assert len(done.result["faults"]) == len(faults)
+    assert not any("no fault was asked for" in reason for reason in done.result["reasons"]), done.result["reasons"]
+
+
+def test_an_only_switch_that_is_late_is_not_given_up(run):
+    """Short slots of a late switch let nothing pass: that alone does not prove it dead."""
+    done = run("--hosts", "4", "--switches", "1", "--demand", "moe", "--delta", "40ms", "--fault", "switch 0 slow by 30ms at 300ms")
+    assert done.status in (0, 3), done.stderr
+    assert done.result["undelivered_bytes"] == 0
