@@ -3,7 +3,7 @@
 #
 #   sudo vagrant/provision.sh          packages of the distribution, and the environment .venv
 #   sudo vagrant/provision.sh --ryu    also .venv-ryu, to run the controller on Ryu 4.34
-#   sudo vagrant/provision.sh --tests  also Chromium, in which tests open the report
+#   sudo vagrant/provision.sh --tests  also what tests need: Chromium, in which they open the report, mmdebstrap, shellcheck
 #   sudo vagrant/provision.sh --vm     for a VM of its own: environments in /opt/spectra-testbed, as the clone may be on a folder
 #                                      that is shared with another system, and /usr/local/bin/python runs them, also under sudo
 #        vagrant/provision.sh --check  says what is missing, and changes nothing; with the options above
@@ -114,6 +114,7 @@ write_launcher() {
 }
 
 if [ "$with_tests" -eq 1 ]; then
+    packages+=(mmdebstrap shellcheck)
     # Ubuntu has it as a snap only, which cannot be driven from here: there the tests that need it are skipped.
     if grep -q '^ID=debian' /etc/os-release; then packages+=(chromium); else say "no Chromium on this distribution"; fi
 fi
