@@ -86,6 +86,9 @@ def exit_status(program, function):
             message, status = error, UNDELIVERED
         except KeyboardInterrupt:
             message, status = "interrupted; everything it had started is gone", INTERRUPTED
+        except BrokenPipeError:  # what reads the output has ended, as `head` does
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that Python does not complain when it ends
+            return UNDELIVERED
         print(f"{program}:", " ".join(str(message).split()), file=sys.stderr)  # one line, whatever a name contains
         return status
 

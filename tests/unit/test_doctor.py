@@ -52,3 +52,9 @@ def test_an_old_open_vswitch_is_not_enough(monkeypatch):
                         lambda command, **_: subprocess.CompletedProcess(command, 0, "ovs-vswitchd (Open vSwitch) 2.9.8\n", ""))
     finding = next(finding for finding in doctor._tools() if finding.name == "ovs-vswitchd")
     assert finding.state == doctor.LACKING and "2.17" in finding.advice
+
+
+def test_a_reader_that_has_enough_is_no_traceback():
+    command = f"{sys.executable} {os.path.join(ROOT, 'testbed', 'doctor.py')} | head -n 1"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False, timeout=60)
+    assert len(done.stdout.splitlines()) == 1 and done.stderr == ""
