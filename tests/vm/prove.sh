@@ -38,6 +38,7 @@ packages=ca-certificates
 [ "$until" != guest ] || packages+=,linux-image-amd64,systemd-sysv,udev,kmod,sudo
 say "making a minimal $suite"
 mmdebstrap --quiet --variant=minbase --include="$packages" "$suite" "$root"
+mount --bind "$root" "$root" # a run makes its / private, which has to be a mount for that
 mount -t proc proc "$root/proc"
 mount --rbind /sys "$root/sys"
 mount --rbind /dev "$root/dev"
@@ -91,7 +92,7 @@ kernel=$(find "$root/boot" -name 'vmlinuz-*' | head -n 1)
 initrd=${kernel/vmlinuz/initrd.img}
 cp "$kernel" "$SPECTRA_PROOF/vmlinuz"
 cp "$initrd" "$SPECTRA_PROOF/initrd"
-umount -R "$root/proc" "$root/sys" "$root/dev" "$root/run"
+umount -R "$root"
 mke2fs -q -t ext4 -d "$root" "$SPECTRA_PROOF/disk" 6G
 say "booting it"
 timeout --foreground "${SPECTRA_PROOF_TIMEOUT_S:-1500}" qemu-system-x86_64 \
