@@ -97,7 +97,7 @@ mke2fs -q -t ext4 -d "$root" "$SPECTRA_PROOF/disk" 6G
 say "booting it"
 timeout --foreground "${SPECTRA_PROOF_TIMEOUT_S:-1500}" qemu-system-x86_64 \
     -machine q35 -accel "${SPECTRA_PROOF_ACCEL:-tcg,thread=multi}" -cpu max -smp 2 -m 4096 -nodefaults -no-reboot -display none -serial stdio \
-    -kernel "$SPECTRA_PROOF/vmlinuz" -initrd "$SPECTRA_PROOF/initrd" -append "root=/dev/vda rw console=ttyS0 quiet" \
+    -kernel "$SPECTRA_PROOF/vmlinuz" -initrd "$SPECTRA_PROOF/initrd" -append "root=/dev/vda rw console=ttyS0 quiet systemd.mask=serial-getty@ttyS0.service" \
     -drive "file=$SPECTRA_PROOF/disk,format=raw,if=virtio" </dev/null | tee "$SPECTRA_PROOF/console"
 say "it is down"
 grep -q 'guest: all is well' "$SPECTRA_PROOF/console"
