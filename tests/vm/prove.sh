@@ -2,7 +2,7 @@
 # Proves the set-up from nothing: makes a new Debian 12, runs vagrant/provision.sh in it, and there the default experiment and the
 # unit tests; then boots it as a guest of qemu, with systemd and the kernel datapath, and runs experiment and tests again.
 #
-#   sudo tests/vm/prove.sh                    all of it (some minutes; needs mmdebstrap, qemu-system-x86, e2fsprogs)
+#   sudo tests/vm/prove.sh                    all of it (a quarter of an hour; needs mmdebstrap, qemu-system-x86, e2fsprogs)
 #   sudo tests/vm/prove.sh --only-provision   only the set-up, the first and the second time
 #   sudo tests/vm/prove.sh --only-chroot      that, and the experiment and the unit tests in it
 #   … --suite trixie                          the same for another release (noble: Ubuntu 24.04)
@@ -88,6 +88,8 @@ ExecStopPost=/usr/bin/systemctl poweroff --force
 WantedBy=default.target
 UNIT
 inside systemctl enable --quiet spectra-proof.service
+echo spectra >"$root/etc/hostname"
+echo '127.0.1.1 spectra' >>"$root/etc/hosts"
 kernel=$(find "$root/boot" -name 'vmlinuz-*' | head -n 1)
 initrd=${kernel/vmlinuz/initrd.img}
 cp "$kernel" "$SPECTRA_PROOF/vmlinuz"
@@ -95,8 +97,8 @@ cp "$initrd" "$SPECTRA_PROOF/initrd"
 umount -R "$root"
 mke2fs -q -t ext4 -d "$root" "$SPECTRA_PROOF/disk" 6G
 say "booting it"
-timeout --foreground "${SPECTRA_PROOF_TIMEOUT_S:-1500}" qemu-system-x86_64 \
-    -machine q35 -accel "${SPECTRA_PROOF_ACCEL:-tcg,thread=multi}" -cpu max -smp 2 -m 4096 -nodefaults -no-reboot -display none -serial stdio \
+timeout --foreground 3000 qemu-system-x86_64 \
+    -machine q35 -accel tcg,thread=multi -cpu max -smp 2 -m 4096 -nodefaults -no-reboot -display none -serial stdio \
     -kernel "$SPECTRA_PROOF/vmlinuz" -initrd "$SPECTRA_PROOF/initrd" -append "root=/dev/vda rw console=ttyS0 quiet systemd.mask=serial-getty@ttyS0.service" \
     -drive "file=$SPECTRA_PROOF/disk,format=raw,if=virtio" </dev/null | tee "$SPECTRA_PROOF/console"
 say "it is down"
