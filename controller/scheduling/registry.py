@@ -3,14 +3,18 @@
 from controller.scheduling import optimal as exact
 from controller.scheduling.eclipse import spectra_eclipse
 from controller.scheduling.less import less, less_even
+from controller.scheduling.packing import spectra_pack
 from controller.scheduling.rotor import rotor
 from controller.scheduling.solstice import solstice
 from controller.scheduling.spectra import spectra, spectra_no_equalize
 from controller.scheduling.spectra_lp import spectra_lp
+from controller.scheduling.spectra_plus import spectra_plus
 from controller.scheduling.tms import tms
 
 SCHEDULERS = {
     "spectra": spectra,
+    "spectra-plus": spectra_plus,
+    "spectra-pack": spectra_pack,
     "spectra-lp": spectra_lp,
     "spectra-no-equalize": spectra_no_equalize,
     "spectra-eclipse": spectra_eclipse,

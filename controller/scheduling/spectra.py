@@ -134,7 +134,7 @@ def assign(weights_s, switches, delta_s):
     return plan
 
 
-def equalize(plan, delta_s):
+def equalize(plan, delta_s, min_slot_s=0.0):
     """Equalize (paper, algorithm 4): move weight from the most to the least loaded switch while that pays.
 
     Parameters
@@ -143,6 +143,8 @@ def equalize(plan, delta_s):
         As `assign` returns it; it is left as it is.
     delta_s : float
         Reconfiguration delay in seconds.
+    min_slot_s : float
+        No weight is split into parts of which one is shorter; not in the paper, where it is 0.
 
     Returns
     -------
@@ -160,7 +162,7 @@ def equalize(plan, delta_s):
         place = max(range(len(plan[most])), key=lambda place: plan[most][place][1])
         index, weight_s = plan[most][place]
         # Rounding can leave nothing to move although the loads still differ by more than δ = 0.
-        if not 0 < moved_s < weight_s or weight_s - moved_s == weight_s:
+        if not 0 < moved_s < weight_s or weight_s - moved_s == weight_s or min(moved_s, weight_s - moved_s) < min_slot_s:
             return plan
         plan[most][place] = (index, weight_s - moved_s)
         plan[least].append((index, moved_s))
