@@ -11,6 +11,7 @@ import numpy as np
 from controller.scheduling.bounds import lower_bound_s
 from controller.scheduling.registry import SCHEDULERS
 from controller.scheduling.spectra import degree
+from controller.scheduling.tight_bound import tight_lower_bound_s
 from testbed import workloads
 
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -79,14 +80,17 @@ def evaluate(demand, seed, cases):
     """
     matrix = demand.generate(seed)
     common = {**demand.parameters, "degree": degree(matrix), "nonzeros": int(np.count_nonzero(matrix))}
-    rows = []
+    rows, tights = [], {}
     for case in cases:
         schedule = SCHEDULERS[case.scheduler](matrix, case.switches, case.delta_periods)
         bound = lower_bound_s(matrix, case.switches, case.delta_periods)
+        key = case.switches, case.delta_periods
+        tight = tights[key] = tights.get(key) or tight_lower_bound_s(matrix, *key)
         rows.append({
             **asdict(case), **common,
             "slots": sum(len(slots) for slots in schedule.switches),
             "lower_bound_periods": bound,
+            "tight_lower_bound_periods": tight,
             "makespan_periods": schedule.makespan_s,
             "makespan_over_bound": schedule.makespan_s / bound,
         })

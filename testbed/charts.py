@@ -65,9 +65,10 @@ def lines(panels, schedulers, x_label, y_label, log_x=True, log_y=False, with_bo
             for scheduler in schedulers:
                 _line(axis, [row for row in rows if row["scheduler"] == scheduler], scheduler)
             if with_bound:
-                x, values = _by_x(rows, "lower_bound_periods")
-                axis.plot(x, [np.mean(each) for each in values], color="black", linewidth=1, linestyle=(0, (1, 1)),
-                          label="lower bound")
+                for column, label, dots in (("lower_bound_periods", "lower bound", (0, (1, 1))),
+                                            ("tight_lower_bound_periods", "tight lower bound", (0, (4, 2)))):
+                    x, values = _by_x(rows, column)
+                    axis.plot(x, [np.mean(each) for each in values], color="black", linewidth=1, linestyle=dots, label=label)
             if not log_y:
                 axis.set_ylim(bottom=0)
         for axis in axes[-1]:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from controller.scheduling.registry import SCHEDULERS
 from testbed import transfer
 from testbed.agent import AgentEnded
 from testbed.control import READY_TIMEOUT_S, ControllerEnded
@@ -98,7 +97,7 @@ class Conductor:
                 elif not self._hope():
                     return
                 continue
-            schedule = schedule_around(demand_s * reachable, plan.schedule.delta_s, SCHEDULERS[plan.settings.scheduler],
+            schedule = schedule_around(demand_s * reachable, plan.schedule.delta_s, plan.repair_scheduler,
                                        self.survivors)
             there = missing[reachable[datagrams.source[missing], datagrams.destination[missing]]]
             self._play(schedule, transfer.plan_repair(schedule, datagrams, there, plan.link), _REPAIR_AHEAD_S)

@@ -68,12 +68,13 @@ def comparison(runs):
             raise UserError(f"{run.path}: its links have another rate than those of {runs[0].path}, so that their makespans "
                             "cannot be compared; give --rate the same value in both")
     end_s = 1.02 * max(run.makespan_s for run in runs)
-    sections = [_section("makespans", "Makespans", "Measured where the run was played, else computed; the lower bound beside it.",
-                         run_charts.makespans(runs), ("run", "computed", "measured", "lower bound"),
+    sections = [_section("makespans", "Makespans", "Measured where the run was played, else computed; the lower bounds beside it.",
+                         run_charts.makespans(runs), ("run", "computed", "measured", "lower bound", "tight lower bound"),
                          [(run.path, *(format_time(run.result[key]) for key in
-                                       ("computed_makespan_s", "measured_makespan_s", "lower_bound_s"))) for run in runs])]
+                                       ("computed_makespan_s", "measured_makespan_s", "lower_bound_s", "tight_lower_bound_s")))
+                          for run in runs])]
     if len({run.result["delta_s"] for run in runs}) > 1:
-        sections.append(_section("deltas", "Makespan over δ", "Filled: measured; hollow: computed, not played; dotted: the lower bound.",
+        sections.append(_section("deltas", "Makespan over δ", "Filled: measured; hollow: computed, not played; dotted: the lower bound; dashed: the tight one.",
                                  run_charts.over_delta(runs), ("scheduler", "switches", "δ", "makespan"),
                                  [(run.result["scheduler"], run.result["switches"], format_time(run.result["delta_s"]),
                                    format_time(run.makespan_s)) for run in sorted(runs, key=lambda run: run.result["delta_s"])]))

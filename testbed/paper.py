@@ -11,9 +11,10 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from testbed import charts
-from testbed.errors import Parser, exit_status
+from testbed import ablation, charts
+from testbed.errors import DELIVERED, Parser, exit_status
 from testbed.files import whole
+from testbed.plan import PLAN_TIME_S
 from testbed.sweep import PAPER_HOSTS, Grid, add_options, complete
 
 SPARSITY_FLOWS = (4, 8, 12, 16, 24, 32, 48, 64)
@@ -57,9 +58,13 @@ def main(arguments=None):
 def _command(arguments):
     parser = Parser("testbed/paper.py", __doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="5 matrices a point and 4 δ, instead of 50 and 8")
+    parser.add_argument("--ablation", action="store_true", help="instead: what each step of spectra-plus is worth (one core, "
+                        "100 ms a schedule)")
     add_options(parser.add_argument)
     options = parser.parse_args(arguments)
     out = options.out or os.path.join("runs", "paper-quick" if options.quick else "paper")
+    if options.ablation:
+        return _ablation(out, 2 if options.quick else 10, options.quiet)
     found, cases = {}, []
     for grid in grids(options.quick):
         some, more = grid.cases()
@@ -74,6 +79,14 @@ def _command(arguments):
     _print(ratios)
     print(f"{len(rows)} rows in {out}/table.csv and .parquet, ratios in ratios.csv, figures beside them as .png and .svg")
     return status
+
+
+def _ablation(out, seeds, quiet):
+    rows = ablation.ablate(PAPER_HOSTS, seeds, PLAN_TIME_S, quiet)
+    os.makedirs(out, exist_ok=True)
+    ablation.show(rows)
+    print(ablation.write(rows, out))
+    return DELIVERED
 
 
 def _draw(out, rows, found):

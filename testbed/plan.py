@@ -1,5 +1,6 @@
 """The plan of a run: everything that is known before anything is started."""
 
+import time
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -9,6 +10,8 @@ from controller.scheduling.bounds import lower_bound_s
 from controller.scheduling.registry import SCHEDULERS, refusal
 from controller.scheduling.schedule import Schedule
 from controller.scheduling.spectra import largest_line
+from controller.scheduling.spectra_plus import search
+from controller.scheduling.tight_bound import tight_lower_bound_s
 from testbed import demand as demands
 from testbed import faults, transfer
 from testbed.errors import UserError
@@ -21,6 +24,7 @@ MAKESPAN_LONG_S = 14.0  # … and the longest we choose, to have packets small b
 ROUNDING_MAX = 0.003  # of a slot
 MAKESPAN_MAX_S = 600.0
 DATAGRAMS_MAX = 2_000_000
+PLAN_TIME_S = 0.1
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,8 @@ class Plan:
         How the time scale was chosen.
     datapath : {'kernel', 'user'}
         Which of Open vSwitch's.
+    planning : str
+        How a scheduler that searches came to its end.
     """
 
     settings: Settings
@@ -63,11 +69,22 @@ class Plan:
     dilation: float | None = None
     why: str = ""
     datapath: str = "user"
+    planning: str = ""
 
     @cached_property
     def faults(self):
         """The faults to inject; UserError where one is none, or of something that the run does not have."""
         return [faults.parse(text, self.hosts, self.schedule) for text in self.settings.fault]
+
+    @cached_property
+    def tight_lower_bound_s(self):
+        """A tighter lower bound than the paper's, in seconds."""
+        return tight_lower_bound_s(self.link.demand_s(self.demand_bytes), self.settings.switches, self.schedule.delta_s)
+
+    @property
+    def repair_scheduler(self):
+        """What schedules a repair: the same, but one that searches would take longer than it saves."""
+        return SCHEDULERS["spectra-pack" if self.settings.scheduler == "spectra-plus" else self.settings.scheduler]
 
     @property
     def hosts(self):
@@ -159,10 +176,26 @@ def make_plan(settings, calibration):
 def _lay_out(settings, name, demand_bytes, link, delta_s, scheduler=None):
     """Schedule a demand in bytes, and share it out over the circuits."""
     demand_s = link.demand_s(demand_bytes)
-    schedule = SCHEDULERS[scheduler or settings.scheduler](demand_s, settings.switches, delta_s)
+    schedule, planning = _scheduled(settings, scheduler or settings.scheduler, demand_s, delta_s)
     schedule = schedule.lit_only_where(demand_bytes > 0)
     return Plan(settings, name, demand_bytes, link, schedule, lower_bound_s(demand_s, settings.switches, delta_s),
-                transfer.share_out(schedule, demand_s))
+                transfer.share_out(schedule, demand_s), planning=planning)
+
+
+_ENDS = {"time": "its time was up", "steps": "its steps were done", "bound": "nothing shorter was worth searching for",
+         "too short": "its time was up before Spectra had its own schedule, which is what it gives: allow more with --plan-time"}
+
+
+def _scheduled(settings, scheduler, demand_s, delta_s):
+    """(schedule, how a search ended)."""
+    if scheduler != "spectra-plus":
+        return SCHEDULERS[scheduler](demand_s, settings.switches, delta_s), ""
+    min_slot_s = min(transfer.SHORT_SLOT_S, delta_s / 2) if settings.min_slot is None else settings.min_slot
+    begin_s = time.perf_counter()
+    found = search(demand_s, settings.switches, delta_s, plan_time_s=settings.plan_time or PLAN_TIME_S, plan_steps=settings.plan_steps,
+                   seed=settings.seed, min_slot_s=min_slot_s)
+    return found.schedule, (f"searched {format_time(time.perf_counter() - begin_s)}, {found.steps} steps, for slots of at least "
+                            f"{format_time(min_slot_s)}, until {_ENDS[found.stopped]}")
 
 
 def _choose_period(settings, name, matrix, link):

@@ -99,6 +99,7 @@ def headline(result):
             ("predicted makespan", format_time(result["predicted_makespan_s"]), ""),
             ("measured makespan", format_time(result["measured_makespan_s"]), ""),
             ("lower bound", format_time(result["lower_bound_s"]), ""),
+            ("tight lower bound", format_time(result["tight_lower_bound_s"]), ""),
             ("verdict", *trusted[result["trustworthy"]])]
 
 
@@ -122,10 +123,12 @@ def rows_of(result, schedule):
                       + f", {result['datapath']} datapath")
     if result["time_scale"]:
         yield "time scale", result["time_scale"]
+    if result["planning"]:
+        yield "planning", result["planning"]
     yield from _schedule_rows(schedule)
-    yield "lower bound", format_time(result["lower_bound_s"])
-    yield "computed makespan", (f"{format_time(result['computed_makespan_s'])}  "
-                                f"({result['computed_makespan_s'] / result['lower_bound_s']:.3f} × lower bound)")
+    yield "lower bound", f"{format_time(result['lower_bound_s'])}; tight {format_time(result['tight_lower_bound_s'])}"
+    over, over_tight = (result["computed_makespan_s"] / result[key] for key in ("lower_bound_s", "tight_lower_bound_s"))
+    yield "computed makespan", f"{format_time(result['computed_makespan_s'])}  ({over:.3f} × lower bound, {over_tight:.3f} × tight)"
     yield "predicted makespan", format_time(result["predicted_makespan_s"])
     if result["dilation"] is not None:
         yield "physical makespan", (f"{format_time(result['computed_makespan_physical_s'])} computed, "
@@ -235,9 +238,10 @@ def compared(runs):
         standing = "best" if over == 0 else "equal to the best, within noise" if over < NOISE else f"+{over:.1%}"
         played = {True: "trustworthy", False: "not trustworthy", None: "not played"}[result["trustworthy"]]
         rows.append((result["scheduler"], str(result["switches"]), format_time(result["delta_s"]),
-                     format_time(result["lower_bound_s"]), format_time(result["computed_makespan_s"]),
+                     format_time(result["lower_bound_s"]), format_time(result["tight_lower_bound_s"]),
+                     format_time(result["computed_makespan_s"]),
                      format_time(result["measured_makespan_s"]), standing, played, run.path))
-    return ("scheduler", "switches", "δ", "lower bound", "computed", "measured", "beside the best", "verdict", "run"), rows
+    return ("scheduler", "switches", "δ", "lower bound", "tight", "computed", "measured", "beside the best", "verdict", "run"), rows
 
 
 def write_page(run, plots=False):

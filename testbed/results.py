@@ -25,7 +25,7 @@ def _parameters():
 SCHEMA = pa.schema([
     *_KEY, *_parameters(),
     ("degree", pa.int64()), ("nonzeros", pa.int64()), ("slots", pa.int64()),
-    ("lower_bound_periods", pa.float64()), ("makespan_periods", pa.float64()), ("makespan_over_bound", pa.float64()),
+    ("lower_bound_periods", pa.float64()), ("tight_lower_bound_periods", pa.float64()), ("makespan_periods", pa.float64()), ("makespan_over_bound", pa.float64()),
     # Measured on the testbed, or empty. What is played is a demand in whole bytes and datagrams: its makespan, as
     # computed, can differ a little from that of the matrix.
     ("period_s", pa.float64()), ("rate_bps", pa.float64()), ("played_makespan_periods", pa.float64()), ("measured_makespan_periods", pa.float64()),

@@ -12,7 +12,7 @@ from testbed.report import DIFFERENCE
 from testbed.units import format_bytes, format_time
 
 WIDTH_IN = 6.0  # legible on a page as wide as this, and on a telephone
-_PLANNED, _MEASURED, _DARK, _FAULT = "#9ecae1", "#2171b5", "#808080", "#D55E00"
+_PLANNED, _MEASURED, _DARK, _FAULT, _TIGHT = "#9ecae1", "#2171b5", "#808080", "#D55E00", "#CC3311"
 
 
 def demand(run):
@@ -114,13 +114,14 @@ def makespans(runs):
             bars = axis.barh(number, run.makespan_s, 0.6, edgecolor=_MEASURED,
                              color=_MEASURED if result["measured_makespan_s"] else "none")
             axis.bar_label(bars, [format_time(run.makespan_s)], padding=3)
-            axis.plot([result["lower_bound_s"]] * 2, [number - 0.38, number + 0.38], color="black", linewidth=1.5)
+            for key, colour in (("lower_bound_s", "black"), ("tight_lower_bound_s", _TIGHT)):
+                axis.plot([result[key]] * 2, [number - 0.38, number + 0.38], color=colour, linewidth=1.5)
         axis.set_yticks(range(len(runs)), [f"{run.result['scheduler']}, s = {run.result['switches']}, "
                                            f"δ {format_time(run.result['delta_s'])}" for run in runs])
         axis.invert_yaxis()
         axis.margins(x=0.12)
         axis.grid(axis="y", visible=False)
-        axis.set_xlabel("makespan (s); black: lower bound; hollow: computed, not played")
+        axis.set_xlabel("makespan (s); black: lower bound; red: tight; hollow: computed, not played")
     return figure, {}
 
 
@@ -141,8 +142,9 @@ def over_delta(runs):
                 axis.plot(delta_ms, run.makespan_s, marker, color=colour, markersize=5,
                           markerfacecolor=colour if run.result["measured_makespan_s"] else "none")
             if all(switches != before for _, before in kinds[:number]):
-                axis.plot(deltas_ms, [run.result["lower_bound_s"] for run in mine], color="black", linewidth=1,
-                          linestyle=(0, (1, 1)), label=f"lower bound, s = {switches}")
+                for key, name, dots in (("lower_bound_s", "lower bound", (0, (1, 1))), ("tight_lower_bound_s", "tight", (0, (4, 2)))):
+                    axis.plot(deltas_ms, [run.result[key] for run in mine], color="black", linewidth=1, linestyle=dots,
+                              label=f"{name}, s = {switches}")
         axis.set(xlabel="δ (ms)", ylabel="makespan (s)", ylim=(0, 1.08 * max(run.makespan_s for run in runs)))
         figure.legend(loc="outside lower center", ncols=2)
     return figure, {}

@@ -27,6 +27,7 @@ def _no_truth(value):
 
 
 _Seconds = Annotated[float, pydantic.BeforeValidator(parse_time_s), pydantic.Field(gt=0)]
+_SecondsOrNone = Annotated[float, pydantic.BeforeValidator(parse_time_s), pydantic.Field(ge=0)]
 _Whole = Annotated[int, pydantic.BeforeValidator(_no_truth)]
 _Rate = Annotated[float, pydantic.BeforeValidator(parse_rate_bps), pydantic.Field(gt=0)]
 
@@ -45,6 +46,9 @@ class Settings(pydantic.BaseModel):
     physical_rate: Optional[_Rate] = None
     physical_delta: Optional[_Seconds] = None
     scheduler: str = "spectra"
+    plan_time: Optional[_Seconds] = None
+    plan_steps: Optional[Annotated[_Whole, pydantic.Field(ge=0)]] = None
+    min_slot: Optional[_SecondsOrNone] = None
     seed: Annotated[_Whole, pydantic.Field(ge=0, lt=2**63)] = 0
     out: Optional[str] = None
     normalised: bool = False
@@ -97,6 +101,11 @@ class Settings(pydantic.BaseModel):
 
     @pydantic.model_validator(mode="after")
     def _physical(self):
+        searching = [f"--{name.replace('_', '-')}" for name in ("plan_time", "plan_steps", "min_slot") if getattr(self, name) is not None]
+        if searching and self.scheduler != "spectra-plus":
+            raise ValueError(f"{searching[0]} is of --scheduler spectra-plus only, not of {self.scheduler}")
+        if self.plan_time is not None and self.plan_steps is not None:
+            raise ValueError("--plan-time and --plan-steps exclude each other: the search ends by one of them")
         if self.cli and self.json_only:
             raise ValueError("--cli and --json exclude each other: standard output cannot be both")
         if (self.physical_rate is None) != (self.physical_delta is None):

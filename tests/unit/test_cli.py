@@ -153,6 +153,11 @@ def test_dry_run_takes_any_rate_and_size(arguments):
     (["--datapath", "dpdk"], "--datapath: 'dpdk' is not one of 'kernel' or 'user'"),
     (["--link-delay", "5ms"], "--link-delay: '5ms' must be at most 0.001"),
     (["--link-delay", "0"], "--link-delay: "),
+    (["--plan-time", "1s"], "--plan-time is of --scheduler spectra-plus only, not of spectra"),
+    (["--scheduler", "spectra-plus", "--plan-time", "1s", "--plan-steps", "5"], "--plan-time and --plan-steps exclude each other"),
+    (["--scheduler", "spectra-plus", "--plan-steps", "-1"], "--plan-steps: "),
+    (["--scheduler", "spectra-plus", "--plan-time", "0"], "--plan-time: "),
+    (["--scheduler", "spectra-plus", "--min-slot", "soon"], "--min-slot: "),
     (["--demand", "gtp"], "did you mean 'gpt'?"),
     (["--demand", "missing.csv"], "--demand missing.csv: No such file or directory"),
     (["--demand", "text.csv"], "row 1, column 2: 'many' is not a number"),
@@ -179,6 +184,31 @@ def test_bad_input_is_one_line_and_status_2_and_nothing_is_written(tmp_path, cap
     assert run.main([*mode, *arguments]) == BAD_INPUT
     assert problem in complaint(capsys)
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_spectra_plus_is_never_longer_and_tells_how_it_ended(capsys, tmp_path):
+    makespans_s = {}
+    for name, more in (("spectra", []), ("spectra-plus", ["--plan-steps", "20"]), ("again", ["--plan-steps", "20"])):
+        scheduler = "spectra" if name == "spectra" else "spectra-plus"
+        assert run.main(["--dry-run", "--demand", "benchmark:flows=5", "--hosts", "12", "--period", "4s", "--scheduler", scheduler,
+                         "--min-slot" if more else "--quiet", *(["0", *more] if more else []), "--out", name]) == DELIVERED
+        makespans_s[name] = json.loads((tmp_path / name / "result.json").read_text())["computed_makespan_s"]
+    assert makespans_s["spectra-plus"] < makespans_s["spectra"]
+    assert (tmp_path / "spectra-plus" / "schedule.json").read_text() == (tmp_path / "again" / "schedule.json").read_text()
+    told = " ".join(capsys.readouterr().out.split())
+    assert "20 steps" in told and "until its steps were done" in told
+
+
+def test_a_time_too_short_for_spectra_itself_is_told(capsys):
+    assert dry_run("--scheduler", "spectra-plus", "--plan-time", "1us", "--demand", "benchmark", "--hosts", "32") == DELIVERED
+    assert "allow more with --plan-time" in " ".join(capsys.readouterr().out.split())
+
+
+def test_slots_are_as_long_as_asked_for(tmp_path):
+    assert dry_run("--scheduler", "spectra-plus", "--plan-steps", "10", "--min-slot", "50ms", "--demand", "benchmark:flows=5",
+                   "--hosts", "12", "--period", "4s") == DELIVERED
+    schedule = json.loads((tmp_path / "out" / "schedule.json").read_text())
+    assert min(slot["duration_s"] for slots in schedule["switches"] for slot in slots) >= 0.05 - 1e-9
 
 
 @pytest.mark.parametrize("arguments, module", [(["--datapath", "kernel"], "openvswitch"), (["--link-delay", "50us"], "sch_netem")])

@@ -212,10 +212,10 @@ def test_runs_of_one_demand_are_compared_the_best_first(planned, capsys):
     text = pathlib.Path("comparison.html").read_text()
     found = tables(text)["runs"]
     assert [row[0] for row in found[1:]] == ["spectra", "spectra", "less-even", "spectra"]
-    assert [row[6] for row in found[1:3]] == ["best", "best"]
-    assert all(re.fullmatch(r"\+\d+\.\d%", row[6]) for row in found[3:])
+    assert [row[7] for row in found[1:3]] == ["best", "best"]
+    assert all(re.fullmatch(r"\+\d+\.\d%", row[7]) for row in found[3:])
     results = {name: read(name).result for name in folders}
-    assert {row[-1]: row[4] for row in found[1:]} == {name: format_time(result["computed_makespan_s"])
+    assert {row[-1]: row[5] for row in found[1:]} == {name: format_time(result["computed_makespan_s"])
                                                      for name, result in results.items()}
     assert len(svgs(text)) == 2 + 4  # makespans, over δ, and a Gantt chart each
     ids = re.findall(r'\bid="([^"]+)"', text)
@@ -229,7 +229,7 @@ def test_a_difference_within_noise_is_said_to_be_none(folder):
     pathlib.Path("other/result.json").write_text(json.dumps(result))
     assert report.main(["run", "other"]) == DELIVERED
     found = tables(pathlib.Path("comparison.html").read_text())["runs"]
-    assert [row[6] for row in found[1:]] == ["best", "equal to the best, within noise"]
+    assert [row[7] for row in found[1:]] == ["best", "equal to the best, within noise"]
 
 
 @pytest.mark.parametrize("arguments, words", [(["--seed", "1"], "its demand is another one than that of a"),

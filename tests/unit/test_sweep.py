@@ -73,6 +73,7 @@ def test_row_holds_the_parameters_and_the_makespan(in_process):
     schedule = SCHEDULERS["spectra"](generate("benchmark:flows=4", 8, 1), 4, 0.1)
     assert row["makespan_periods"] == schedule.makespan_s
     assert row["makespan_over_bound"] == row["makespan_periods"] / row["lower_bound_periods"] >= 1
+    assert row["lower_bound_periods"] <= row["tight_lower_bound_periods"] <= row["makespan_periods"]
     assert (row["flows"], row["large"], row["noise"], row["tensor"], row["hosts"]) == (4, 1, 0.003, None, 8)
     assert row["measured_makespan_periods"] is None
 
@@ -298,7 +299,7 @@ def test_paper_covers_what_the_paper_does():
 
 
 def test_same_figure_same_bytes(tmp_path):
-    row = {"x": 0.01, "scheduler": "spectra", "makespan_periods": 1.0, "lower_bound_periods": 0.9,
+    row = {"x": 0.01, "scheduler": "spectra", "makespan_periods": 1.0, "lower_bound_periods": 0.9, "tight_lower_bound_periods": 0.95,
            "measured_makespan_periods": 1.001, "trustworthy": False}
     rows = [row, {**row, "x": 0.1, "makespan_periods": 2.0}]
     for name in ("a", "b"):
