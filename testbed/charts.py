@@ -9,6 +9,8 @@ from testbed.files import whole
 # The colours of Okabe and Ito, each with a line and a marker of its own.
 _LOOKS = {
     "spectra": ("#0072B2", "-", "o"),
+    "spectra-plus": ("#CC3311", "-", "p"),
+    "spectra-pack": ("#882255", "--", "h"),
     "spectra-lp": ("#56B4E9", "--", "v"),
     "spectra-no-equalize": ("#56B4E9", "--", "s"),
     "spectra-eclipse": ("#009E73", "-.", "^"),

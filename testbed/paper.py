@@ -25,7 +25,8 @@ PUBLISHED = {("gpt", "less"): "1.4", ("moe", "less"): "1.9 (2.7)", ("benchmark",
              ("gpt", "spectra-eclipse"): "1.1", ("moe", "spectra-eclipse"): "1.8", ("benchmark", "spectra-eclipse"): "1.2"}
 COMPARED = ("spectra", "spectra-eclipse", "less", "less-even")
 OTHERS = ("spectra-lp", "solstice", "tms", "rotor")
-MEASURED = {"schedulers": ("spectra", "less"), "deltas": (0.01, 0.04), "seeds": 1}
+PLUS = ("spectra-pack", "spectra-plus")
+MEASURED = {"schedulers": ("spectra", "spectra-plus", "less"), "deltas": (0.01, 0.04), "seeds": 1}
 
 
 def grids(quick):
@@ -43,7 +44,7 @@ def grids(quick):
     seeds = 5 if quick else 50
     deltas = (0.001, 0.01, 0.04, 0.1) if quick else (0.001, 0.002, 0.005, 0.01, 0.02, 0.04, 0.07, 0.1)
     return [
-        Grid(schedulers=(*COMPARED, "spectra-no-equalize", *OTHERS), deltas=deltas, seeds=seeds),
+        Grid(schedulers=(*COMPARED, "spectra-no-equalize", *OTHERS, *PLUS), deltas=deltas, seeds=seeds),
         Grid(demands=("gpt:noise=0.01", "benchmark:noise=0.01"), schedulers=COMPARED, deltas=deltas, seeds=seeds),
         Grid(demands=tuple(f"benchmark:flows={flows}" for flows in SPARSITY_FLOWS), schedulers=COMPARED,
              deltas=(SPARSITY_DELTA,), seeds=seeds),
@@ -108,6 +109,7 @@ def _draw(out, rows, found):
     axes = "reconfiguration delay δ / period", "makespan / period"
     save("makespan", charts.lines(panels(plain), COMPARED, *axes))
     save("equalize", charts.lines(panels(plain), ("spectra", "spectra-no-equalize"), *axes))
+    save("plus", charts.lines(panels(plain), ("spectra", *PLUS), *axes))
     save("others", charts.lines(panels(plain), ("spectra", *OTHERS), *axes, log_y=True))
     noisy = [(f"{name}, noise {noise}", name + suffix) for name in ("gpt", "benchmark") for noise, suffix in NOISES.items()]
     save("noise", charts.lines(panels(noisy), COMPARED, *axes))

@@ -12,6 +12,7 @@ import pytest
 from controller.scheduling.registry import SCHEDULERS
 from testbed import machine, report, run
 from testbed.errors import BAD_INPUT, DELIVERED
+from testbed.charts import look
 from testbed.folder import read
 from testbed.page import page
 from testbed.units import format_bytes, format_time
@@ -239,6 +240,10 @@ def test_runs_of_different_demands_are_not_compared(planned, capsys, arguments, 
     assert report.main(folders) == BAD_INPUT
     assert words in capsys.readouterr().err
     assert not pathlib.Path("comparison.html").exists()
+
+
+def test_every_scheduler_has_a_look_of_its_own():
+    assert len({look(name) for name in SCHEDULERS}) == len(SCHEDULERS)
 
 
 def test_list_names_all_there_is_to_choose_from(capsys):

@@ -15,7 +15,8 @@ import pytest
 from pyarrow import parquet
 
 from controller.scheduling.registry import SCHEDULERS
-from testbed import charts, cluster, paper, sweep
+from controller.scheduling.spectra_plus import STEPS
+from testbed import ablation, charts, cluster, paper, sweep
 from testbed.cases import Case, Demand, evaluate
 from testbed.errors import BAD_INPUT, DELIVERED
 from testbed.results import SCHEMA, Store
@@ -269,13 +270,13 @@ def test_cluster_that_does_not_answer_is_bad_input_and_keeps_what_is_done(in_pro
 def test_paper_writes_figures_table_and_ratios(in_process, monkeypatch, capsys):
     small = sweep.Grid(demands=("gpt", "moe:tokens=64", "benchmark"), seeds=1)
     monkeypatch.setattr(paper, "grids", lambda quick: [
-        small.model_copy(update={"schedulers": (*paper.COMPARED, "spectra-no-equalize", "rotor"),
+        small.model_copy(update={"schedulers": (*paper.COMPARED, "spectra-no-equalize", "rotor", "spectra-pack"),
                                  "demands": ("gpt", "moe", "benchmark"), "hosts": (8,)}),
         small.model_copy(update={"demands": ("gpt:noise=0.01", "benchmark:noise=0.01"), "hosts": (8,)}),
         small.model_copy(update={"demands": ("benchmark:flows=4", "benchmark:flows=8"), "hosts": (8,)})])
     monkeypatch.setattr(paper, "PAPER_HOSTS", {"gpt": 8, "moe": 8, "benchmark": 8})
     assert paper.main(["--out", "out", "--quiet"]) == DELIVERED
-    names = {f"{name}{ending}" for name in ("makespan", "equalize", "others", "noise", "sparsity", "demands")
+    names = {f"{name}{ending}" for name in ("makespan", "equalize", "plus", "others", "noise", "sparsity", "demands")
              for ending in (".png", ".svg")}
     assert set(os.listdir("out")) == names | {"rows.jsonl", "table.csv", "table.parquet", "ratios.csv"}
     with open("out/ratios.csv", newline="") as stream:
@@ -286,6 +287,21 @@ def test_paper_writes_figures_table_and_ratios(in_process, monkeypatch, capsys):
     assert float(mine["makespan_over_spectra"]) == pytest.approx(np.mean(np.array(less) / np.array(spectra)))
     assert mine["published_over_spectra"] == "1.9 (2.7)"
     assert "less-even" in capsys.readouterr().out
+
+
+def test_ablation_tells_what_each_step_is_worth(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(paper, "PAPER_HOSTS", {"gpt": 8, "benchmark": 8})
+    monkeypatch.setattr(paper, "PLAN_TIME_S", 0.01)
+    monkeypatch.setattr(ablation, "DELTAS", (0.01,))
+    assert paper.main(["--ablation", "--quick", "--out", "out", "--quiet"]) == DELIVERED
+    with open("out/ablation.csv", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert [(row["workload"], row["switches"]) for row in rows] == [(name, s) for name in ("gpt", "benchmark") for s in "248"]
+    assert list(rows[0])[3:] == ["spectra", "spectra-plus", *(f"no {step}" for step in STEPS)]
+    for row in rows:
+        assert all(1 <= float(row[name]) <= float(row["spectra"]) + 1e-9 for name in list(row)[4:])
+    assert "no exchange" in capsys.readouterr().out
 
 
 def test_paper_covers_what_the_paper_does():
