@@ -183,6 +183,7 @@ def _lay_out(settings, name, demand_bytes, link, delta_s, scheduler=None):
 
 
 _ENDS = {"time": "its time was up", "steps": "its steps were done", "bound": "nothing shorter was worth searching for",
+         "end": "it had nothing more to try",
          "too short": "its time was up before Spectra had its own schedule, which is what it gives: allow more with --plan-time"}
 
 

@@ -20,13 +20,18 @@ class Budget:
 
     def __init__(self, start_s, plan_time_s, steps=None):
         self._start_s, self._end_s, self._steps = start_s, start_s + plan_time_s, steps
-        self._taken = 0
+        self._taken, self._spent = 0, False
         self._kind, self._since_s, self._longest_s = None, start_s, {}
 
     @property
     def taken(self):
         """Steps begun so far."""
         return self._taken
+
+    @property
+    def spent(self):
+        """Whether a step was refused for want of time or steps to the very end."""
+        return self._spent
 
     def share(self):
         """The part of the budget that is used up: 0 at the start, 1 at the end."""
@@ -49,6 +54,11 @@ class Budget:
         until : float
             The share of the budget at which it has to end.
         """
+        allowed = self._allows(kind, until)
+        self._spent = self._spent or until >= 1 and not allowed
+        return allowed
+
+    def _allows(self, kind, until):
         if self._steps is not None:
             if self._taken >= until * self._steps:
                 return False

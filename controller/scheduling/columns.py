@@ -10,13 +10,12 @@ Each step takes a `Search` and `Columns` and returns `Columns` that cost no more
 import numpy as np
 
 from controller.scheduling.exchange import completed, dealt, rounds, sweep
-from controller.scheduling.matching import extra, rematched
+from controller.scheduling.matching import extra
 
 _MOST_SWEEPS = 300
 _SOFTEST, _HARDEST = 0.4, 0.02  # the softness of the first sweep and the last, in units of the spread
 _SWEEP_HEAT = 0.02
 _FAILS = 3  # extras in a row that do not pay before no more are tried
-_REMATCH, _ONE = 0.6, 0.3  # how often permutations are rematched rather than added, and then only one
 
 
 def longest_slot_s(search, columns):
@@ -102,7 +101,8 @@ def add_extras(search, columns, until):
         # No weights are less than the largest line.
         if search.demand.largest_line_s + search.delta_s * (len(columns.weights_s) + 1) >= best.cost_s:
             break
-        columns = _with_one_more(search, columns, search.softness_s)
+        added = extra(search.demand, columns.permutations, columns.weights_s, columns.prices, search.softness_s)
+        columns = search.columns(np.vstack([columns.permutations, added]))
         if columns is None:
             break
         search.offer(columns.permutations, columns.weights_s)
@@ -111,49 +111,3 @@ def add_extras(search, columns, until):
         else:
             fails += 1
     return best
-
-
-def rematch(search, columns, until):
-    """Match one or two permutations anew, or add one and drop one, and go on with what costs no more, or hardly.
-
-    Parameters
-    ----------
-    search : Search
-    columns : Columns
-    until : float
-        Share of the budget at which to end.
-    """
-    best = columns
-    while search.allows("rematch", until):
-        add = "extras" not in search.without and search.rng.random() > _REMATCH
-        found = _added_and_dropped(search, columns) if add else _rematched(search, columns)
-        if found is None or not search.accepts(found.cost_s - columns.cost_s):
-            continue
-        columns = found
-        if found.cost_s < search.switches * search.best_s:
-            search.offer(found.permutations, found.weights_s)
-        if found.cost_s < best.cost_s:
-            best = found
-    return best
-
-
-def _rematched(search, columns):
-    rng = search.rng
-    chosen = rng.permutation(len(columns.weights_s))[:1 if rng.random() < _ONE else 2]
-    permutations = rematched(search.demand, columns.permutations, columns.weights_s, chosen,
-                             search.softness_s * rng.choice((1, 3)), search.softness_s * rng.choice((1, 3)))
-    return None if np.array_equal(permutations, columns.permutations) else search.columns(permutations)
-
-
-def _added_and_dropped(search, columns):
-    """One permutation more; where that costs more, without one of the two of least weight, if that is cheaper."""
-    found = _with_one_more(search, columns, search.softness_s * search.rng.choice((0.5, 1, 2, 4)))
-    if found is None or found.cost_s <= columns.cost_s:
-        return found
-    fewer = [search.columns(np.delete(found.permutations, index, axis=0)) for index in np.argsort(found.weights_s)[:2]]
-    return min([found, *filter(None, fewer)], key=lambda columns: columns.cost_s)
-
-
-def _with_one_more(search, columns, softness_s):
-    added = extra(search.demand, columns.permutations, columns.weights_s, columns.prices, softness_s)
-    return search.columns(np.vstack([columns.permutations, added]))

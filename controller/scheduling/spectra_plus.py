@@ -12,19 +12,17 @@ import numpy as np
 
 from controller.scheduling.budget import Budget
 from controller.scheduling.candidates import Search
-from controller.scheduling.columns import add_extras, exchange, longest_slot_s, rematch, split_long
+from controller.scheduling.columns import add_extras, exchange, longest_slot_s, split_long
 from controller.scheduling.packing import no_shorter_than
 from controller.scheduling.schedule import Schedule
 from controller.scheduling.slots import move_slots
 from controller.scheduling.spectra import assign, decompose, equalize, refine, to_schedule
 
 # What can be left out, in the order in which it is first made use of.
-STEPS = ("pack", "refine", "exchange", "cap", "extras", "rematch", "slots")
+STEPS = ("pack", "refine", "exchange", "cap", "extras", "slots")
 
-# Shares of the budget at which the exchange and all work on permutations end; the rest is for slots, of which there is
-# more to be had where there are few on a switch.
-_EXCHANGE_UNTIL, _COLUMNS_UNTIL, _COLUMNS_UNTIL_FEW = 0.6, 0.9, 0.75
-_FEW = 3
+# Shares of the budget at which the exchange and the extra permutations end at the latest; the rest is for slots.
+_EXCHANGE_UNTIL, _EXTRAS_UNTIL = 0.6, 0.9
 # In units of the spread: from this δ on an extra permutation hardly pays, and as many as the degree have to do.
 _LONG_DELAY = 0.6
 
@@ -38,7 +36,8 @@ class Found:
     schedule : Schedule
     stopped : str
         Why it ended: "time" or "steps", which are spent; "bound", since it is so near to the lower bound that no more is
-        worth it; "too short", where the time was up before Spectra's own schedule was made, which is then the result.
+        worth it; "end" of the last step, where some are left out; "too short", where the time was up before Spectra's own
+        schedule was made, which is then the result.
     steps : int
         Steps made.
     """
@@ -114,7 +113,12 @@ def search(demand_s, switches, delta_s, *, plan_time_s=0.1, plan_steps=None, see
     under_way = Search(demand_s, switches, delta_s, budget, np.random.default_rng(seed), frozenset(without), min_slot_s)
     under_way.offer(permutations, weights_s)
     _improve(under_way, permutations)
-    stopped = "bound" if under_way.done() else "time" if plan_steps is None else "steps"
+    if under_way.done():
+        stopped = "bound"
+    elif not budget.spent:
+        stopped = "end"
+    else:
+        stopped = "time" if plan_steps is None else "steps"
     return Found(min(plain, under_way.schedule(), key=lambda schedule: schedule.makespan_s), stopped, budget.taken)
 
 
@@ -136,12 +140,8 @@ def _improve(search, permutations):
     steps = set(STEPS) - search.without
     if search.delta_s > _LONG_DELAY * search.spread_s:
         columns = _few_permutations(search, columns, steps)
-    few = len(columns.weights_s) < _FEW * search.switches
-    until = (_COLUMNS_UNTIL_FEW if few else _COLUMNS_UNTIL) if "slots" in steps else 1.0
     if "extras" in steps:
-        columns = add_extras(search, columns, until)
-    if "rematch" in steps:
-        rematch(search, columns, until)
+        add_extras(search, columns, _EXTRAS_UNTIL)
     if "slots" in steps:
         move_slots(search)
 

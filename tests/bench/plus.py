@@ -7,10 +7,11 @@ import argparse
 import statistics
 import time
 
-from controller.scheduling import bounds
+from controller.scheduling.bounds import lower_bound_s
 from controller.scheduling.packing import spectra_pack
 from controller.scheduling.spectra import spectra
 from controller.scheduling.spectra_plus import STEPS, search
+from controller.scheduling.tight_bound import tight_lower_bound_s
 from testbed.workloads import generate
 
 HOSTS = {"gpt": 32, "moe": 64, "benchmark": 100}
@@ -41,7 +42,8 @@ def main():
                 latest_s = max(latest_s, *(late_s for *_, late_s in rows))
                 means = [statistics.mean(column) for column in zip(*(ratios for ratios, *_ in rows))]
                 bound = statistics.mean(bound for _, bound, _ in rows)
-                print(" | ".join([f"{workload}, {switches}, {delta:g}", *(f"{mean:.4f}" for mean in [*means, bound])]), flush=True)
+                figures = [f"{figure:.4f}" for figure in [*means, bound]]
+                print(" | ".join([f"{workload}, {switches}, {delta:g}", *figures]), flush=True)
                 shares.setdefault((workload, switches), []).append([closed(mean, means[0], bound) for mean in means[1:]])
         print_shares(workload, names[1:], shares)
     print(f"latest return: {latest_s * 1e3:.1f} ms after the time to plan")
@@ -52,7 +54,7 @@ def main():
 def row(workload, seed, switches, delta, options):
     """(makespans over the paper's bound, tight bound over the paper's, latest return after the time to plan)."""
     demand = generate(workload, options.hosts or HOSTS[workload.partition(":")[0]], seed)
-    base_s = bounds.lower_bound_s(demand, switches, delta)
+    base_s = lower_bound_s(demand, switches, delta)
     lengths_s = [spectra(demand, switches, delta).makespan_s, spectra_pack(demand, switches, delta).makespan_s]
     late_s = 0.0
     for time_ms in options.times_ms:
@@ -61,7 +63,7 @@ def row(workload, seed, switches, delta, options):
         if found.stopped != "too short":
             late_s = max(late_s, time.perf_counter() - start_s - time_ms / 1e3)
         lengths_s.append(found.schedule.makespan_s)
-    tight_s = getattr(bounds, "tight_lower_bound_s", bounds.lower_bound_s)(demand, switches, delta)
+    tight_s = tight_lower_bound_s(demand, switches, delta)
     return [length_s / base_s for length_s in lengths_s], tight_s / base_s, late_s
 
 
