@@ -40,7 +40,9 @@ def test_either_datapath_delivers_every_byte_or_is_refused(run, datapath):
         assert done.status == 2 and "no module openvswitch" in done.stderr and not done.folder.exists()
         return
     assert done.status in (0, 3), done.stderr
-    assert done.result["datapath"] == datapath and done.result["undelivered_bytes"] == done.result["misdelivered_packets"] == 0
+    assert done.result["datapath"] == datapath and done.result["undelivered_bytes"] == done.result["corrupt_bytes"] == 0
+    # On an emulated CPU (tests/vm) a switch can be so late that a packet goes astray: the run has to say so.
+    assert done.result["misdelivered_packets"] == 0 or not done.result["trustworthy"]
     assert 0.97 < done.result["measured_over_predicted"] < RATIO_MAX
 
 
