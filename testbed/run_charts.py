@@ -121,7 +121,7 @@ def makespans(runs):
         axis.invert_yaxis()
         axis.margins(x=0.12)
         axis.grid(axis="y", visible=False)
-        axis.set_xlabel("makespan (s); black: lower bound; red: tight; hollow: computed, not played")
+        axis.set_xlabel("makespan (s); hollow: computed, not played\nblack: lower bound; red: the tight one")
     return figure, {}
 
 
