@@ -5,6 +5,7 @@ then slots in which ever more packets a second are sent. Three sizes are tried; 
 """
 
 import dataclasses
+import functools
 import hashlib
 import json
 import os
@@ -17,6 +18,7 @@ import numpy as np
 
 from controller.scheduling.schedule import Schedule, Slot
 from testbed import machine, transfer
+from testbed.files import whole
 from testbed.measure import changes_seen, distribution, first_places, sender_late_s, versions
 from testbed.plan import Plan
 from testbed.settings import Settings
@@ -188,10 +190,10 @@ def _measure(conduct_trial, say, datapath):
         trials.append(evaluate(plan, conduct_trial(plan)))
     calibration = Calibration(tuple(trials), _fingerprint(datapath)[0], datapath=datapath)
     path = cache_path(datapath)
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(path + ".part", "w", encoding="utf-8") as stream:
-        stream.write(calibration.to_json())
-    os.replace(path + ".part", path)
+    with whole(path) as part:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(part, "w", encoding="utf-8") as stream:
+            stream.write(calibration.to_json())
 
 
 def trial_plan(hosts, switches, datapath="user"):
@@ -255,6 +257,7 @@ def _packets_without_loss(plan, seen):
     return best or float(_RAMP_PACKETS_PER_S[0]) / 2
 
 
+@functools.cache
 def _fingerprint(datapath):
     """(text, hash) of the machine and of the versions that a calibration holds for."""
     with open("/proc/cpuinfo", encoding="utf-8") as stream:

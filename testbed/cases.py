@@ -1,10 +1,10 @@
 """One cell of a sweep: a demand scheduled by one scheduler on so many switches at one δ, in fractions of the period."""
 
+import functools
 import hashlib
 import importlib.metadata
 import os
 from dataclasses import asdict, dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -39,7 +39,7 @@ class Demand:
         """The matrix, in fractions of the period."""
         return workloads.generate(self.name, self.hosts, seed) if self.matrix is None else self.matrix
 
-    @cached_property
+    @functools.cached_property
     def sha256(self):
         """Digest of a file's numbers; empty for a workload, which name, hosts and seed determine."""
         return "" if self.matrix is None else hashlib.sha256(self.matrix.tobytes()).hexdigest()[:16]
@@ -80,12 +80,15 @@ def evaluate(demand, seed, cases):
     """
     matrix = demand.generate(seed)
     common = {**demand.parameters, "degree": degree(matrix), "nonzeros": int(np.count_nonzero(matrix))}
-    rows, tights = [], {}
+    rows = []
+
+    @functools.cache
+    def bounds(switches, delta):
+        return tuple(bound(matrix, switches, delta) for bound in (lower_bound_s, tight_lower_bound_s))
+
     for case in cases:
         schedule = SCHEDULERS[case.scheduler](matrix, case.switches, case.delta_periods)
-        bound = lower_bound_s(matrix, case.switches, case.delta_periods)
-        key = case.switches, case.delta_periods
-        tight = tights[key] = tights.get(key) or tight_lower_bound_s(matrix, *key)
+        bound, tight = bounds(case.switches, case.delta_periods)
         rows.append({
             **asdict(case), **common,
             "slots": sum(len(slots) for slots in schedule.switches),

@@ -11,10 +11,10 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from controller.scheduling.spectra_plus import PLAN_TIME_S
 from testbed import ablation, charts
 from testbed.errors import DELIVERED, Parser, exit_status
 from testbed.files import whole
-from testbed.plan import PLAN_TIME_S
 from testbed.sweep import PAPER_HOSTS, Grid, add_options, complete
 
 SPARSITY_FLOWS = (4, 8, 12, 16, 24, 32, 48, 64)

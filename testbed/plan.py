@@ -10,7 +10,7 @@ from controller.scheduling.bounds import lower_bound_s
 from controller.scheduling.registry import SCHEDULERS, refusal
 from controller.scheduling.schedule import Schedule
 from controller.scheduling.spectra import largest_line
-from controller.scheduling.spectra_plus import search
+from controller.scheduling.spectra_plus import PLAN_TIME_S, search
 from controller.scheduling.tight_bound import tight_lower_bound_s
 from testbed import demand as demands
 from testbed import faults, transfer
@@ -24,7 +24,6 @@ MAKESPAN_LONG_S = 14.0  # … and the longest we choose, to have packets small b
 ROUNDING_MAX = 0.003  # of a slot
 MAKESPAN_MAX_S = 600.0
 DATAGRAMS_MAX = 2_000_000
-PLAN_TIME_S = 0.1
 
 
 @dataclass(frozen=True)

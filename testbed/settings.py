@@ -27,7 +27,7 @@ def _no_truth(value):
 
 
 _Seconds = Annotated[float, pydantic.BeforeValidator(parse_time_s), pydantic.Field(gt=0)]
-_SecondsOrNone = Annotated[float, pydantic.BeforeValidator(parse_time_s), pydantic.Field(ge=0)]
+_SecondsOrZero = Annotated[float, pydantic.BeforeValidator(parse_time_s), pydantic.Field(ge=0)]
 _Whole = Annotated[int, pydantic.BeforeValidator(_no_truth)]
 _Rate = Annotated[float, pydantic.BeforeValidator(parse_rate_bps), pydantic.Field(gt=0)]
 
@@ -48,7 +48,7 @@ class Settings(pydantic.BaseModel):
     scheduler: str = "spectra"
     plan_time: Optional[_Seconds] = None
     plan_steps: Optional[Annotated[_Whole, pydantic.Field(ge=0)]] = None
-    min_slot: Optional[_SecondsOrNone] = None
+    min_slot: Optional[_SecondsOrZero] = None
     seed: Annotated[_Whole, pydantic.Field(ge=0, lt=2**63)] = 0
     out: Optional[str] = None
     normalised: bool = False

@@ -21,6 +21,8 @@ from controller.scheduling.spectra import assign, decompose, equalize, refine, t
 # What can be left out, in the order in which it is first made use of.
 STEPS = ("pack", "refine", "exchange", "cap", "extras", "slots")
 
+PLAN_TIME_S = 0.1  # where no other time is asked for
+
 # Shares of the budget at which the exchange and the extra permutations end at the latest; the rest is for slots.
 _EXCHANGE_UNTIL, _EXTRAS_UNTIL = 0.6, 0.9
 # In units of the spread: from this δ on an extra permutation hardly pays, and as many as the degree have to do.
@@ -47,7 +49,7 @@ class Found:
     steps: int
 
 
-def spectra_plus(demand_s, switches, delta_s, *, plan_time_s=0.1, plan_steps=None, seed=0, without=(), min_slot_s=0.0):
+def spectra_plus(demand_s, switches, delta_s, *, plan_time_s=PLAN_TIME_S, plan_steps=None, seed=0, without=(), min_slot_s=0.0):
     """Schedule a demand on parallel switches: never longer than Spectra's schedule, and shorter where time allows.
 
     Parameters
@@ -89,7 +91,7 @@ def spectra_plus(demand_s, switches, delta_s, *, plan_time_s=0.1, plan_steps=Non
                   min_slot_s=min_slot_s).schedule
 
 
-def search(demand_s, switches, delta_s, *, plan_time_s=0.1, plan_steps=None, seed=0, without=(), min_slot_s=0.0):
+def search(demand_s, switches, delta_s, *, plan_time_s=PLAN_TIME_S, plan_steps=None, seed=0, without=(), min_slot_s=0.0):
     """As `spectra_plus`, and says why it ended.
 
     Returns

@@ -12,9 +12,9 @@ from controller.scheduling.packing import spectra_pack
 from controller.scheduling.spectra import spectra
 from controller.scheduling.spectra_plus import STEPS, search
 from controller.scheduling.tight_bound import tight_lower_bound_s
+from testbed.sweep import PAPER_HOSTS
 from testbed.workloads import generate
 
-HOSTS = {"gpt": 32, "moe": 64, "benchmark": 100}
 DELTAS = (0.001, 0.005, 0.01, 0.02, 0.04, 0.1)
 TIMES_MS = (5, 20, 50, 100, 300, 1000)
 
@@ -53,7 +53,7 @@ def main():
 
 def row(workload, seed, switches, delta, options):
     """(makespans over the paper's bound, tight bound over the paper's, latest return after the time to plan)."""
-    demand = generate(workload, options.hosts or HOSTS[workload.partition(":")[0]], seed)
+    demand = generate(workload, options.hosts or PAPER_HOSTS[workload.partition(":")[0]], seed)
     base_s = lower_bound_s(demand, switches, delta)
     lengths_s = [spectra(demand, switches, delta).makespan_s, spectra_pack(demand, switches, delta).makespan_s]
     late_s = 0.0

@@ -54,11 +54,12 @@ git -c safe.directory="$clone" -C "$clone" archive HEAD | tar -x -C "$root/vagra
 say "provisioning it"
 inside /vagrant/vagrant/provision.sh --vm
 say "provisioning it again, and checking"
-before=$(inside find / -xdev -newer /opt/spectra-testbed/.venv/.complete -type f -not -path '/proc/*' | sort)
+newer_files() { inside find / -xdev -newer /opt/spectra-testbed/.venv/.complete -type f -not -path '/proc/*' | sort; }
+before=$(newer_files)
 start_ms=$(date +%s%3N)
 inside /vagrant/vagrant/provision.sh --vm
 again_ms=$(($(date +%s%3N) - start_ms))
-after=$(inside find / -xdev -newer /opt/spectra-testbed/.venv/.complete -type f -not -path '/proc/*' | sort)
+after=$(newer_files)
 [ "$before" = "$after" ] || { echo "prove: the second time changed something: $after" >&2; exit 1; }
 inside /vagrant/vagrant/provision.sh --vm --check
 say "the second time took $again_ms ms and changed nothing"
