@@ -36,6 +36,7 @@ from topologies.parallel_ocs import MAX_SWITCHES
 
 PAPER_HOSTS = {"gpt": 32, "moe": 64, "benchmark": 100}
 SMALLEST_DELTA_S = 0.020  # of a measured run, where the period is ours to choose
+_ENDS_WITHIN_S = 1.0  # a run that was interrupted
 RUN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "run.py")
 
 _Delta = Annotated[float, pydantic.Field(ge=0, le=100)]
@@ -321,13 +322,16 @@ def _play(store, demand, case, period_s):
 
 def _run(command):
     """Run a command to its end; where this is interrupted meanwhile, the command is too, and cleans up."""
-    # In a group of its own, it hears of the terminal's ctrl-C from here, once.
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0)
+    # In the same group, it hears of the terminal's ctrl-C itself, even where this process hears of it while it starts the other.
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         stdout, stderr = process.communicate()
     except KeyboardInterrupt:
-        process.send_signal(signal.SIGINT)
-        process.wait()
+        try:
+            process.wait(_ENDS_WITHIN_S)
+        except subprocess.TimeoutExpired:  # only this process was interrupted
+            process.send_signal(signal.SIGINT)
+            process.wait()
         raise
     if process.returncode == 130:
         raise KeyboardInterrupt
